@@ -122,15 +122,6 @@ class RedisServer:
             return bool(self.client.info("server")["process_id"] == self.process.pid)
         return False
 
-    def own_all_slots(self) -> None:
-        """Be a cluster, all by itself."""
-        self.client.execute_command("CLUSTER ADDSLOTS", *range(16384))
-        while True:
-            with suppress(redis.RedisError):
-                self.client.get("any")
-                return
-            time.sleep(0.02)
-
     def kill(self) -> None:
         if self.process is not None:
             self.process.kill()

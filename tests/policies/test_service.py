@@ -535,8 +535,6 @@ async def test_a_wall_clock_that_went_back_between_runs(clock, tmp_path):
     assert await run(GOOD) == (False, State.FRESH)
     clock.wall = T0 + 1
     assert await run(DOWN) == (False, State.HOLDING)
-    clock.wall = T0 + 29 * DAY
-    assert await run(DOWN) == (False, State.HOLDING)
     clock.wall = T0 + 32 * DAY  # not held for 500 days
     assert await run(DOWN) == (True, State.GIVEN_UP)
 

@@ -220,6 +220,13 @@ async def test_a_failure_that_varies_is_of_its_agent_alone(clock, make_lasting_s
 
 
 @service_test
+async def test_a_missing_file_for_one_agent_allows_the_other_nothing(clock, make_store):
+    missing = Answer(404, b"", {"Vary": "User-Agent"})
+    crawl = Run(ByAgent(one=missing, two=varied("/")), make_store())
+    assert [await crawl.forbids(agent) for agent in (ONE, TWO, ONE)] == ["", "abc", ""]
+
+
+@service_test
 async def test_a_failure_that_does_not_vary_is_of_all(clock, make_store):
     site = ByAgent(one=DOWN, two=varied("/b"))
     crawl = Run(site, make_store())

@@ -143,9 +143,10 @@ class SqliteLedger(Ledger):
 
     def fill(self, place: Place, number: int) -> None:
         place.filling = False  # it is asked again, unless they come now
-        if not self._is_written():
+        if self._changes.requests and not self.write():
             return
         gone = self._in_hand(place).union(entry[2] for entry in place.hand)
+        gone |= self._changes.done
         try:
             most = number + len(gone)
             rows = self._file.rows(FIRST_OF_PLACE, (number_of(place.name), most))

@@ -119,8 +119,6 @@ class HandedOut:
         if requests is None:
             return NOWHERE
         requests &= self._active()  # the others were answered, or refused
-        if not requests:
-            del self._requests[kind, name]
         return requests
 
     def note_arrived(self, host: str, request: Request) -> None:
@@ -129,8 +127,11 @@ class HandedOut:
 
     def sweep(self) -> None:
         """Forget requests that were answered since we last looked at their slot."""
-        for key in list(self._requests):
-            self.by(*key)
+        active = self._active()
+        for key, requests in list(self._requests.items()):
+            requests.intersection_update(active)
+            if not requests:
+                del self._requests[key]
 
 
 # What a robots.txt waits for itself: requests that a middleware sends while it has its request.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from itertools import pairwise
-from threading import Event, Lock
+from threading import Lock
 from time import monotonic
 from typing import TYPE_CHECKING
 
@@ -58,33 +58,6 @@ async def test_a_site_that_suffers_from_load_settles(scheduler):
             smallest.append(min(site.gaps()))
         assert len(crawler.spider.got) == 15
     assert smallest[0] < 0.15 <= smallest[1]  # four times 50 ms, less what is smoothed
-
-
-@coroutine_test
-async def test_a_slow_site_costs_the_fast_ones_nothing():
-    done = Event()
-
-    def last(hit: Hit) -> Reply:
-        done.set()
-        return Reply("page")
-
-    def slow(hit: Hit) -> Reply:
-        done.wait(30)  # its second place is for the fast ones, who need no other
-        return Reply("page", after=0.3)
-
-    with (
-        Site(every_page(slow, 4)) as site,
-        Site({"/29": last}, host="127.0.0.2") as fast,
-    ):
-        crawler = make_crawler(
-            REP_LATENCY_FACTOR=2, REP_LATENCY_DELAY_MAX=0.6, CONCURRENT_REQUESTS=2
-        )
-        await crawl(crawler, urls=pages(site, 4) + pages(fast, 30))
-        first = min(hit.seconds for hit in fast.hits if hit.path == "/29")
-        assert len([hit for hit in site.hits if hit.seconds < first]) <= 2
-        gaps = site.gaps()
-    assert len(crawler.spider.got) == 34
-    assert min(gaps) >= 0.55
 
 
 @pytest.mark.parametrize(

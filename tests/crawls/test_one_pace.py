@@ -18,11 +18,9 @@ from scrapy.core import downloader as scrapys
 from scrapy.core.downloader.handlers.base import BaseDownloadHandler
 
 from scrapy_rep.downloader.starts import Departure
-from scrapy_rep.events.of_requests import Sent
 from scrapy_rep.pacing import hosts
 from scrapy_rep.pacing.hosts import HOSTS
 from scrapy_rep.report.audit import Audit
-from tests.play import play
 from tests.site import (
     Reply,
     Site,
@@ -212,20 +210,6 @@ async def test_a_host_that_is_spread_over_slots(
         )
     assert (host["name"], host["requests"], host["robots"]) == (site.host, 5, 1)
     assert host["short"] == 0
-
-
-@coroutine_test
-async def test_a_site_that_closes_connections_when_it_is_asked():
-    """Twisted and aiohttp send such a request once more by themselves."""
-    replies: dict[str, Any] = {f"/{n}": [Reply(reset=True), "fine"] for n in range(3)}
-    with Site({"/robots.txt": DELAYED, **replies}) as site:
-        played = await play(site, {"RETRY_TIMES": 2}, replies)
-    assert len(played.spider.got) == 3
-    assert len(site.hits) == 7
-    assert smallest_gap(site) >= KEPT
-    times = [each.time for each in played.of(Sent)]
-    assert len(times) == 7
-    assert min(b - a for a, b in pairwise(times)) >= KEPT
 
 
 @coroutine_test

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import pickle
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from scrapy import Request
 
 from scrapy_rep.crawl import Crawl
-from scrapy_rep.exceptions import StillParked
+from scrapy_rep.downloader.starts import ROBOTS_HOP, Departure
+from scrapy_rep.exceptions import NotNow, StillParked
 from scrapy_rep.pacing import hosts, keeper
-from scrapy_rep.pacing.hosts import Health
+from scrapy_rep.pacing.hosts import Asking, Health
+from scrapy_rep.settings import LONGEST_AT_PROMPT
 from tests.utils import coroutine_test, make_crawler
 
 
@@ -147,3 +150,22 @@ def test_a_start_that_does_not_come_costs_no_budget():
         kept._spend("a")
     kept._spend("a", -1)
     assert not kept.is_used_up("a")
+
+
+def test_who_may_not_wait_for_long_is_told_so():
+    kept = Crawl.of(make_crawler(REP_WAIT=False)).keeper
+    request = Request("http://a.example/")
+    kept.check_wait(request, LONGEST_AT_PROMPT)
+    with pytest.raises(NotNow):
+        kept.check_wait(request, LONGEST_AT_PROMPT + 1)
+
+
+def test_who_waits_leaves_its_place_to_others_once_there_is_one():
+    asking = Asking()
+    hop = SimpleNamespace(asking=asking)
+    departure = Departure(Request("http://a.example/", meta={ROBOTS_HOP: hop}))
+    departure.step_aside()
+    left: list[int] = []
+    asking.make_way = lambda: left.append(1)
+    departure.step_aside()
+    assert left == [1]

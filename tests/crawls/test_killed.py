@@ -81,7 +81,9 @@ def test_again_is_asked_for_what_was_in_flight_and_no_more(tmp_path):
 def test_the_next_process_keeps_the_delay(tmp_path):
     # Both are forked from one that had imported all of this long before.
     with Site() as site:
-        site.replies |= {"/robots.txt": "User-agent: *\nCrawl-delay: 1.5\n", "/": ""}
+        robots = "User-agent: *\nCrawl-delay: 1.5\n"
+        # It is under way when the process is killed.
+        site.replies |= {"/robots.txt": robots, "/": [Reply(after=2.0), ""]}
         plan: dict[str, Any] = {
             "seeds": [site.url("/")],
             "done": str(tmp_path / "done"),

@@ -125,8 +125,8 @@ def decode(
     charset = None if encoding is None else charset_of(encoding)
     foreign = charset is not None and not contains_ascii(charset)
     if foreign and speaks_ascii(body):  # it would lose every rule
-        charset, foreign = None, False
-    if not (foreign and b"\0" in body):
+        charset = None
+    if charset is None or not (foreign and b"\0" in body):
         try:
             text = body.decode("utf-8")
         except UnicodeDecodeError:

@@ -138,7 +138,7 @@ class Policy:
                     or "/." in path
                     or "#" in path
                     or not path.isascii()
-                    or (rules.picky and (rules.origins or not is_final(path)))
+                    or (rules.picky and (rules.has_urls or not is_final(path)))
                 ):
                     rules, path = self._judged(url, rules)
             else:
@@ -346,10 +346,10 @@ class Policy:
                 or "/." in path
                 or "#" in path
                 or not path.isascii()
-                or (rules.picky and (rules.origins or not is_final(path)))
+                or (rules.picky and (rules.has_urls or not is_final(path)))
             ):
                 return rules, path
-        if rules.origins:
+        if rules.has_urls:
             rules = rules.at(url)
         path = path_of(url, self.dialect)
         if "/." in path and self.dialect.resolves_dots and not refuses(rules, path):

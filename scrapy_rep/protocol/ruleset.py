@@ -71,8 +71,8 @@ class RuleSet:
     is_prepared: bool = False  # so that it keeps that
     paces: Paces | None = None  # these, too, are read when first asked for
     stated: Stated | None = None  # preferences
-    # Origins that rules name, which are whole URLs, and the rules for URLs of one of them.
-    origins: set[str] = field(default_factory=set)
+    # Whether a rule is a whole URL, and the rules for URLs of the origin asked about last.
+    has_urls: bool = False
     own: RuleSet | None = None
     # What the policy said before, by score, where that alone decides.
     verdicts: dict[int, Verdict] = field(default_factory=dict)
@@ -114,11 +114,8 @@ class RuleSet:
                 for parts, ends, _, _ in patterns_of(path, dialect)[1:]
             ]
         for (allow, path), order in others.items():
-            if not path.startswith(("/", "*")):
-                origin = origin_in(path, dialect)
-                if origin is not None:
-                    self.origins.add(origin)
-                    self.picky = True
+            if not path.startswith(("/", "*")) and origin_in(path, dialect) is not None:
+                self.has_urls = self.picky = True
             for score, (parts, ends, _, encoded) in readings_of(
                 allow, path, order, self.reading
             ):
@@ -185,9 +182,9 @@ class RuleSet:
             known[parts[0]] = max(known.get(parts[0], 0), score)
 
     def at(self, url: str) -> RuleSet:
-        """The rules for `url`: these, unless one is a URL of its origin."""
+        """The rules for `url`, with those that are URLs of its origin."""
         origin = origin_in(url, self.reading.dialect)
-        if origin is None or origin not in self.origins:
+        if origin is None:
             return self
         own = self.own
         if own is None or own.reading.origin != origin:
@@ -287,7 +284,7 @@ class RuleSet:
 
     def denies_all(self) -> bool:
         """Whether no path is allowed: all are denied, and no Allow is as specific."""
-        if self.origins:  # rules for some URLs only, which may allow
+        if self.has_urls:  # rules for some URLs only, which may allow
             return False
         return not self.base & 1 and self.allows_most < self.base
 

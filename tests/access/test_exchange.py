@@ -157,6 +157,11 @@ def test_41_redirects_beyond_the_limit_are_unavailable(most):
     assert outcome_of(*hops, answer(), limits=limits).access is OK
     outcome = outcome_of(*hops, redirect("/one more"), limits=limits)
     assert (outcome.access, outcome.status) == (NONE, 301)
+    reasons = [
+        each.policy().verdict("/p", "a").reason
+        for each in (outcome, outcome_of(answer(404)))
+    ]
+    assert reasons == ["no robots.txt (too many redirects)", "no robots.txt (404)"]
 
 
 @pytest.mark.parametrize(

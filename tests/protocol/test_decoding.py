@@ -55,6 +55,9 @@ def test_d28_a_no_break_space_of_iso_8859_1(encoding: str | None) -> None:
     assert refuses(body, "/x", encoding=encoding)
     assert parse(body, encoding=encoding).allowed("/y", "a") is True
     assert set(codes(body, encoding=encoding)) == {"not-utf8", "hidden-character"}
+    assert parse(b"User-agent: *\nDisallow: /x\xae\n", encoding=encoding).allowed(
+        "/x", "a"
+    )
 
 
 def test_d28_what_cannot_be_seen_counts_within_a_value() -> None:
@@ -185,6 +188,7 @@ def test_33_a_charset_that_the_octets_cannot_be_meant_in_is_ignored(
 ) -> None:
     for body in (BODY, BODY + b"# \0\n", BODY.decode().encode(charset)):
         assert refuses(body, "/x", encoding=charset)
+    assert codes(BODY + b"# \0\n", encoding=charset) == []
 
 
 @pytest.mark.parametrize(

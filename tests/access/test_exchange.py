@@ -13,12 +13,8 @@ from tests.utils import fields
 
 URL = "https://example.com/robots.txt"
 RULES = b"User-agent: *\nDisallow: /p\n"
-OK, NONE, AWAY, DENIED = (
-    Access.SUCCESSFUL,
-    Access.UNAVAILABLE,
-    Access.UNREACHABLE,
-    Access.DENIED,
-)
+OK, NONE, AWAY = Access.SUCCESSFUL, Access.UNAVAILABLE, Access.UNREACHABLE
+DENIED = Access.DENIED
 
 
 def answer(
@@ -74,31 +70,23 @@ def test_what_is_asked_for():
         pytest.param(answer(302, Location=""), AWAY, "302", id="39-and to nothing"),
         pytest.param(answer(404, Location="/x"), NONE, "", id="44-404 that leads on"),
         pytest.param(
-            answer(Content_Encoding="compress"),
-            AWAY,
-            "content coding 'compress' is not decoded",
+            answer(Content_Encoding="compress"), AWAY, "content coding 'compress' is not decoded",
             id="a coding",
         ),
         pytest.param(
-            redirect("ftp://b.com/"),
-            AWAY,
-            "redirect to 'ftp://b.com/': not an http or https URL",
+            redirect("ftp://b.com/"), AWAY, "redirect to 'ftp://b.com/': not an http or https URL",
             id="43-ftp",
         ),
         pytest.param(
-            redirect("http://b.com:99999/"),
-            AWAY,
-            "redirect to 'http://b.com:99999/': its port is none",
-            id="a port that is none",
+            redirect("http://b.com:99999/"), AWAY,
+            "redirect to 'http://b.com:99999/': its port is none", id="a port that is none",
         ),
         pytest.param(
-            redirect("http://127.0.0.1/"),
-            AWAY,
-            "redirect from a public host to the private 'http://127.0.0.1/'",
-            id="43-private",
+            redirect("http://127.0.0.1/"), AWAY,
+            "redirect from a public host to the private 'http://127.0.0.1/'", id="43-private",
         ),
     ],
-)
+)  # fmt: skip
 def test_what_comes_of_an_answer(given, access, reason):
     outcome = outcome_of(given, limits=Limits(deny_statuses=frozenset({403})))
     assert (outcome.access, outcome.reason) == (access, reason)
@@ -250,13 +238,10 @@ def test_any_answers_have_an_outcome(target, count):
 @pytest.mark.parametrize(
     ("vary", "expected"),
     [
-        ("", False),
-        ("User-Agent", True),
-        ("Accept-Encoding,USER-AGENT , Origin", True),
-        ("*", True),
-        ("Accept-Encoding, Cookie, User-Agent-Hint", False),
+        ("", False), ("User-Agent", True), ("Accept-Encoding,USER-AGENT , Origin", True),
+        ("*", True), ("Accept-Encoding, Cookie, User-Agent-Hint", False),
     ],
-)
+)  # fmt: skip
 def test_an_answer_that_depends_on_the_user_agent_says_so(vary, expected):
     assert outcome_of(answer(Vary=vary)).varies is expected
     # What a redirect says of itself decides where it leads to.

@@ -18,7 +18,7 @@ from scrapy_rep.protocol.preferences import (
     combine,
     header_preferences,
 )
-from tests.conformance import params, table
+from tests.conformance import params
 from tests.strategies import CHARACTERS
 
 Y, N, U = "yes", "no", "unstated"
@@ -52,17 +52,13 @@ Content-Usage: train-ai=y
 
 @pytest.mark.parametrize(
     ("agent", "url", "allowed", "training", "line"),
-    [
-        # Table 1
-        ("OtherBot", "/test", True, N, 4),
-        ("OtherBot", "/never/test", False, U, 0),
-        ("OtherBot", "/ai-ok/test", True, Y, 5),
-        # the text below it
-        ("ExampleBot", "/test", True, Y, 9),
+    [  # table 1, and the text below it
+        ("OtherBot", "/test", True, N, 4), ("OtherBot", "/never/test", False, U, 0),
+        ("OtherBot", "/ai-ok/test", True, Y, 5), ("ExampleBot", "/test", True, Y, 9),
         ("ExampleBot", "/never/test", True, Y, 9),
         ("ExampleBot/1.0 (+https://example.com/)", "/ai-ok/test", True, Y, 9),
     ],
-)
+)  # fmt: skip
 def test_attach_3_4_example(agent, url, allowed, training, line):
     assert parse(FIGURE_2).allowed(url, agent) is allowed
     for dialect in (RFC9309, GYM2008, MK1996):
@@ -104,25 +100,13 @@ def test_content_signal(signal, expected):
     assert answers(header_preferences([("Content-Signal", signal)])) == expected
 
 
-FILES = [
-    pytest.param(
-        row["file"],
-        tuple(map(row.get, SAID)),
-        tuple(row["others"].split()),
-        id=row["name"],
-    )
-    for row in table("preferences")
-    if "others" in row
-]
-
-
 @pytest.mark.parametrize(
-    ("file", "said", "others"),
-    FILES,
+    ("file", "training", "input_", "search", "others"),
+    params("preferences", "file", *SAID, "others"),
 )
-def test_to_whom_a_file_says_it(file, said, others):
-    assert asked(file) == said
-    assert asked(file, agent="nobody") == others
+def test_to_whom_a_file_says_it(file, training, input_, search, others):
+    assert asked(file) == (training, input_, search)
+    assert asked(file, agent="nobody") == tuple(others.split())
 
 
 def test_only_allow_and_disallow_part_groups():
@@ -207,13 +191,11 @@ def test_74_licenses_are_recorded_wherever_they_stand():
 @pytest.mark.parametrize(
     ("headers", "expected"),
     [
-        ([("tdm-reservation", "1")], N),
-        ([("TDM-Reservation", "0")], Y),
+        ([("tdm-reservation", "1")], N), ([("TDM-Reservation", "0")], Y),
         ([("tdm-reservation", "0"), ("tdm-reservation", " 1 ")], N),
-        ([("tdm-reservation", "2")], U),
-        ([("tdm-policy", "https://example.com/policy")], U),
+        ([("tdm-reservation", "2")], U), ([("tdm-policy", "https://example.com/policy")], U),
     ],
-)
+)  # fmt: skip
 def test_tdm_headers(headers, expected):
     found = header_preferences(headers)
     assert found.of("tdm").answer == expected

@@ -78,25 +78,6 @@ def test_d28_what_cannot_be_seen_around_other_records() -> None:
     assert policy.preferences("/", "a").of("train-ai").answer == "no"
 
 
-@pytest.mark.parametrize(
-    ("line", "url"),
-    [
-        ("Disallow /wiki/Special:Search", "/wiki/Special:Search?x"),
-        ("disallow\t/wiki/Special:", "/wiki/Special%3ASearch"),
-        ("Disallow /go?u=http://a:80/", "/go?u=http://a:80/b"),
-        ("Disallow /a b:c", "/a%20b:c"),
-        ("Dissalow /wiki/Special:Search # that", "/wiki/Special:Search"),
-    ],
-)
-def test_d13_a_colon_only_behind_the_white_space_after_a_field(
-    line: str, url: str
-) -> None:
-    robots = f"User-agent: *\n{line}\n"
-    assert refuses(robots.encode(), url)
-    assert parse(robots).allowed("/b", "a") is True
-    assert codes(robots)[0] == "missing-colon"
-
-
 def test_d13_other_records_without_their_colon() -> None:
     policy = parse(
         "User-agent: *\nCrawl-delay 5\nSitemap https://example.com:80/s.xml\n"
@@ -209,22 +190,6 @@ def test_no_charset_makes_parse_raise_or_undoes_a_rule(encoding: str) -> None:
 
 
 LATIN = b"User-agent: *\nDisallow: /caf\xe9\nDisallow: /v3/\xf0$\nAllow: /*\xe8*.gif\n"
-
-
-@pytest.mark.parametrize(
-    ("url", "expected"),
-    [
-        ("/caf%E9", False), ("/caf%e9/x", False), ("/caf%C3%A9", False), ("/caf\u00e9", False),
-        ("/cafe", True), ("/caf%C3", True), ("/v3/%F0", False), ("/v3/%C3%B0", False),
-        ("/v3/%F0x", True), ("/caf%E9/%E8x.gif", True), ("/caf%E9/%C3%A8x.gif", True),
-        ("/caf%E9/%E9x.gif", False),
-    ],
-)  # fmt: skip
-def test_d29_octets_that_are_not_utf_8(url: str, expected: bool) -> None:
-    """As they are, and as ISO-8859-1."""
-    assert parse(LATIN).allowed(url, "a") is expected
-    assert parse(LATIN).verdict(url, "a").allowed is expected
-    assert reference.allowed(LATIN, url, "a") is expected
 
 
 def test_d29_octets_that_are_not_utf_8_outlive_the_text_and_are_shown_as_iso_8859_1() -> (

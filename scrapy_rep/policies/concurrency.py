@@ -46,8 +46,8 @@ class FetchBound:
         self.patience = PATIENCE_SECONDS
         """Seconds after which a fetch makes way, as of now."""
         self.places = DeferredSemaphore(most)
-        self._most_slow = most_slow
-        self._taking_long = 0
+        self.most_slow = most_slow
+        self.taking_long = 0
         self._worker: ThreadPoolExecutor | None = None
         self.pages = 0
         """How many pages wait in the downloader for a policy."""
@@ -60,11 +60,7 @@ class FetchBound:
     @property
     def slow(self) -> int:
         """Return how many fetches have made way, or wait for somebody else's."""
-        return min(self._taking_long, self._most_slow)
-
-    @property
-    def has_room_for_slow(self) -> bool:
-        return self._taking_long < self._most_slow
+        return min(self.taking_long, self.most_slow)
 
     @property
     def hosts_hang(self) -> bool:
@@ -104,11 +100,11 @@ class FetchBound:
             self._worker = None
 
     def note_slow(self) -> None:
-        self._taking_long += 1
+        self.taking_long += 1
         self.engine.wake()  # the queue may look further ahead
 
     def note_over(self) -> None:
-        self._taking_long -= 1
+        self.taking_long -= 1
 
     @contextmanager
     def lending_place(self) -> Iterator[None]:
@@ -144,10 +140,11 @@ class Fetch:
 
     def make_way(self) -> None:
         """Count as slow from now on, if there is room: it takes long, or waits for a turn."""
-        if not self._is_slow and self._bound.has_room_for_slow:
+        bound = self._bound
+        if not self._is_slow and bound.taking_long < bound.most_slow:
             self._is_slow = True
-            self._bound.places.release()
-            self._bound.note_slow()
+            bound.places.release()
+            bound.note_slow()
 
     def note_answer(self) -> None:
         """Note that there is an answer."""

@@ -195,10 +195,9 @@ class Fetcher:
         try:
             response = await self._download(request, hop)
         except StopDownload as stop:  # of a user's, for the errback of a page
-            stopped_response = getattr(stop, "response", None)
-            if stopped_response is None:
+            if (came := getattr(stop, "response", None)) is None:
                 raise
-            response = stopped_response
+            response = came
         stopped = "download_stopped" in response.flags
         if stopped:
             await sleep(CLOSING_SECONDS)
@@ -223,11 +222,8 @@ class Fetcher:
 
     def _is_delimited(self, response: Response) -> bool:
         """Tell whether the end of its body was told, and not by its connection alone."""
-        if "partial" in response.flags:
-            return False
-        told = not response.headers.keys().isdisjoint(DELIMITERS)
-        return (
-            told
+        return "partial" not in response.flags and (
+            not response.headers.keys().isdisjoint(DELIMITERS)
             or response.status in NO_BODY
             or self._engine.flags_partial(response.url)
             or not (response.protocol or "").startswith("HTTP/1")

@@ -7,6 +7,7 @@ says nothing of the site: it is told as what it is, and no other crawl or run ge
 from __future__ import annotations
 
 import re
+from dataclasses import dataclass
 from hashlib import sha256
 from traceback import walk_tb
 from typing import TYPE_CHECKING, Any
@@ -86,21 +87,18 @@ MEANWHILE_WORDS = {
 """What happens meanwhile in the states of failure, for the log."""
 
 
+@dataclass(eq=False)
 class News:
     """Tells what is new about an origin; *before* is what was known of it until then."""
 
-    def __init__(
-        self,
-        events: Stream,
-        settings: Settings,
-        permissions: Permissions,
-        approval: Approval,
-    ) -> None:
-        self._tell = events.tell
-        self._hear_copies = events.listeners(NewCopy)
-        self._hear_judged = events.listeners(Judged)  # which has a copy, too
-        self._permissions, self._approval = permissions, approval
-        self._settings = settings
+    events: Stream
+    settings: Settings
+    permissions: Permissions
+    approval: Approval
+
+    def __post_init__(self) -> None:
+        self._hear_copies = self.events.listeners(NewCopy)
+        self._hear_judged = self.events.listeners(Judged)  # which has a copy, too
 
     def tell_of(
         self, known: Known, before: State | None, agent: Agent, now: float
@@ -110,28 +108,30 @@ class News:
         assert snapshot is not None
         self._tell_of_reach(known, before, snapshot.failures, now)
         if self._hear_copies or self._hear_judged:
-            known.copy = copy_of(known, snapshot, self._settings)
+            known.copy = copy_of(known, snapshot, self.settings)
             answer = snapshot.answer
-            self._tell(NewCopy(known.copy, b"" if answer is None else answer.body))
-        if self._approval:
-            self._approval.note(known, agent)
+            self.events.tell(
+                NewCopy(known.copy, b"" if answer is None else answer.body)
+            )
+        if self.approval:
+            self.approval.note(known, agent)
 
     def tell_of_file(
         self, known: Known, before: Known | None, agent: Agent, now: float
     ) -> None:
         """Tell what a file that is new asks of *agent*."""
         origin, policy = known.origin, known.policy
-        permission = self._permissions.at(origin, now)
+        permission = self.permissions.at(origin, now)
         if permission is not None and permission.delay is not None:
             return  # nothing in it is for us
         # At a prompt the refusals, each a warning, say the same.
-        is_for_us = permission is None and self._settings.wait
+        is_for_us = permission is None and self.settings.wait
         if is_for_us and known.answer_id is not None and policy.denies_all(agent):
             reason = explain(policy.verdict(origin + "/", agent))
-            self._tell(DeniesAll(origin, reason))
-        pace = known.pace_for(agent, self._settings)
+            self.events.tell(DeniesAll(origin, reason))
+        pace = known.pace_for(agent, self.settings)
         if pace is not FREE and (
-            before is None or before.pace_for(agent, self._settings) != pace
+            before is None or before.pace_for(agent, self.settings) != pace
         ):
             self._tell_of_pace(origin, pace, now)
 
@@ -139,10 +139,10 @@ class News:
         visit, asked = pace.visit, pace.asked(now)
         if visit is not None:
             hours = visit.start.isoformat("minutes"), visit.end.isoformat("minutes")
-            opens_in, most = pace.opens_in(now), self._settings.visit_time_max
-            self._tell(WantsVisits(origin, *hours, opens_in, most))
+            opens_in, most = pace.opens_in(now), self.settings.visit_time_max
+            self.events.tell(WantsVisits(origin, *hours, opens_in, most))
         if asked:
-            self._tell(WantsDelay(origin, asked, pace.most, pace.drop))
+            self.events.tell(WantsDelay(origin, asked, pace.most, pace.drop))
 
     def _tell_of_reach(
         self, known: Known, before: State | None, failures: Failures | None, now: float
@@ -152,18 +152,18 @@ class News:
             words = MEANWHILE_WORDS[state]
             if state is State.UNREACHABLE and known.policy.allowed("/", ""):
                 words = "it is taken for missing until it is asked again"
-            self._tell(
+            self.events.tell(
                 Unreachable(
                     known.origin,
                     failures.reason,
                     words,
                     failures.retry_at - now,
                     again=state is before,
-                    waits=known.requests_wait and self._settings.wait,
+                    waits=known.requests_wait and self.settings.wait,
                 )
             )
         elif failures is None and before is State.UNREACHABLE:
-            self._tell(Reachable(known.origin))
+            self.events.tell(Reachable(known.origin))
 
 
 def copy_of(known: Known, snapshot: Snapshot, settings: Settings) -> Copy:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Mapping
+from dataclasses import dataclass
 from functools import cached_property
 from pprint import pformat
 from time import monotonic
@@ -202,22 +203,19 @@ OF_LOOPS: WeakValueDictionary[Any, Commons] = WeakValueDictionary()
 """By event loop: what is under way under another one would never be over here."""
 
 
+@dataclass(eq=False)
 class Sharing:
     """One crawl's part in what the crawls of the process share."""
 
-    def __init__(
-        self, crawler: Crawler, settings: Settings, is_ending: Callable[[], bool]
-    ) -> None:
-        """*is_ending* tells whether the crawl is ending, which breaks connections off."""
-        self._crawler = crawler
-        self._settings = settings
-        self._is_ending = is_ending
-        self._events = Stream.of(crawler)
+    crawler: Crawler
+    settings: Settings
+    is_ending: Callable[[], bool]
+    """Tells whether the crawl is ending, which breaks connections off."""
 
     @cached_property
     def _commons(self) -> Commons:
         commons = OF_LOOPS.setdefault(_event_loop(), Commons())
-        most = max(commons.learned.most, self._settings.cache_bytes // CACHE_DIVISOR)
+        most = max(commons.learned.most, self.settings.cache_bytes // CACHE_DIVISOR)
         commons.learned.most = most
         return commons
 
@@ -228,8 +226,8 @@ class Sharing:
     @cached_property
     def _way(self) -> str:
         """How the crawl asks; equal for all whose requests would be the same."""
-        settings, spider = self._settings, self._crawler.spider
-        of_scrapy = [self._crawler.settings.get(name) for name in REQUEST_SETTINGS]
+        settings, spider = self.settings, self.crawler.spider
+        of_scrapy = [self.crawler.settings.get(name) for name in REQUEST_SETTINGS]
         return pformat(
             (
                 settings.dialect.name,
@@ -289,12 +287,12 @@ class Sharing:
             return None
         if learned.at >= since:
             return learned
-        at = self._events.at(learned.at)
+        at = Stream.of(self.crawler).at(learned.at)
         if failures is not None and at < failures.retry_at:
             return None  # it does not count once more
         if kept is not None and at <= kept.checked:
             return None
-        outcome, settings = learned.outcome, self._settings
+        outcome, settings = learned.outcome, self.settings
         after = snapshot_after(before, outcome, at, settings)
         return learned if now < standing_of(after, now, settings).ask_at else None
 
@@ -302,7 +300,7 @@ class Sharing:
         """Keep what was *learned* for other crawls, unless it comes of this crawl alone."""
         outcome = learned.outcome
         unanswered = outcome.access is Access.UNREACHABLE and outcome.status is None
-        if not (outcome.by_own_code or (unanswered and self._is_ending())):
+        if not (outcome.by_own_code or (unanswered and self.is_ending())):
             # What went wrong is told in words; the exception may hold whatever it likes.
             plain = learned._replace(outcome=outcome._replace(fault=None))
             self._commons.learned.put(likeness, plain)

@@ -441,9 +441,8 @@ class RedisLedger(Ledger):
         ]
         said = json.dumps([self._server.me, {"in_hand": in_hand, "waits": waits}])
         key = told_key(self._server.spider, token)
-        with suppress(*AWAY_ERRORS):
-            await self._server.execute("RPUSH", key, said)
-            await self._server.execute("EXPIRE", key, ANSWER_KEPT_SECONDS)
+        await self._server.execute("RPUSH", key, said)
+        await self._server.execute("EXPIRE", key, ANSWER_KEPT_SECONDS)
 
 
 def _block_of(batch: Batch) -> list[Any]:

@@ -225,7 +225,7 @@ def waiting_clients(url: str) -> Iterator[tuple[Any, Any]]:
                 node.redis_connection.connection_pool.disconnect()
 
 
-class AwayError(Exception):
+class AwayError(redis.RedisError):
     """The server that has a shard is away; it is looked for at each tick."""
 
 
@@ -406,7 +406,7 @@ class Server:
     # Tasks
 
     def begin_task(self, work: Coroutine[Any, Any, Any]) -> asyncio.Task[Any]:
-        """Have *work* done meanwhile; what it raises is logged."""
+        """Have *work* done meanwhile; what it raises is logged, but for AWAY_ERRORS."""
         task = asyncio.get_running_loop().create_task(work)
         self._tasks.add(task)
         task.add_done_callback(self._note_ended)
@@ -414,7 +414,8 @@ class Server:
 
     def _note_ended(self, task: asyncio.Task[Any]) -> None:
         self._tasks.discard(task)
-        if not task.cancelled() and (error := task.exception()) is not None:
+        error = None if task.cancelled() else task.exception()
+        if error is not None and not isinstance(error, AWAY_ERRORS):
             self.log.tell_failure("A task of the fleet failed", error)
 
     async def close(self) -> None:

@@ -225,7 +225,9 @@ class Shards:
             self._tell_of_loss(f"{counted(lost, 'request')} that waited in it are gone")
         if forgot:
             self._server.log.count("fleet/forgot")
-            self._server.begin_task(self._keep_number())
+            # So that workers that begin later know it.
+            number = SHARDS_KEY, self._server.shards
+            self._server.begin_task(self._server.execute("SET", *number, "NX"))
             shards = counted(forgot, "shard")
             self._tell_of_loss(
                 f"it was emptied, or came back without all of its data ({shards})"
@@ -238,11 +240,6 @@ class Shards:
             " goes on with what is left, and will not end as finished"
         )
 
-    async def _keep_number(self) -> None:
-        """Have workers that begin later know the number of shards, which is forgotten."""
-        with suppress(*AWAY_ERRORS):
-            await self._server.execute("SET", SHARDS_KEY, self._server.shards, "NX")
-
     async def _look_for_lost(self, n: int) -> None:
         """Find again what no index leads to; note what is gone."""
         if self._is_busy_with(n):
@@ -250,15 +247,12 @@ class Shards:
         server = self._server
         begin = server.owner_key(n).removesuffix("owner") + "w:"
         client = server.nodes.owner_of(begin).client
-        try:
-            there = client.scan_iter(f"{escaped(begin)}*", 1000)
-            found = [name[len(begin.encode()) :] async for name in there]
-            for at in range(0, len(found), PAGE):
-                await server.at_shard(n, "index", 1, *found[at : at + PAGE])
-            if not found:
-                await server.at_shard(n, "count", 1)
-        except (AwayError, *AWAY_ERRORS):
-            return  # the next look is soon
+        there = client.scan_iter(f"{escaped(begin)}*", 1000)
+        found = [name[len(begin.encode()) :] async for name in there]
+        for at in range(0, len(found), PAGE):
+            await server.at_shard(n, "index", 1, *found[at : at + PAGE])
+        if not found:
+            await server.at_shard(n, "count", 1)
 
     # What waits
 

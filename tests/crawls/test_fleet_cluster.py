@@ -11,9 +11,9 @@ import pytest
 
 from scrapy_rep.frontier.redis_orders import FleetQueue
 from scrapy_rep.frontier.redis_server import SHARDS
-from tests.benchmarks.fleet import delayed, hosts, pages, seen
+from tests.benchmarks.fleet import delayed, hosts, pages
 from tests.benchmarks.web import Web
-from tests.crawls.test_fleet import OPEN, answered, reasons, until
+from tests.crawls.test_fleet import DELAY, OPEN, SOON, Crawl, reasons
 from tests.fleet import SPIDER, Fleet, left, seed
 from tests.redis_cluster import Cluster
 
@@ -23,22 +23,17 @@ if TYPE_CHECKING:
 
     from tests.redis_server import RedisServer
 
-DELAY = 0.5
-SOON = 120
+HOSTS = 8
 
 
 @contextmanager
-def crawl(
-    folder: Path, number: int, workers: int = 3, robots: str = delayed(DELAY)
-) -> Iterator[tuple[Web, Cluster, Fleet]]:
-    sites = hosts(16, robots)
+def crawl(folder: Path, number: int) -> Iterator[Crawl]:
+    sites = hosts(HOSTS, delayed(DELAY))
     with Web(sites, page=0.05) as web, Cluster(folder) as cluster:
-        paths = pages(sites, number)
-        seed(
-            cluster, [web.url(h, path) for h, found in paths.items() for path in found]
-        )
-        with Fleet(cluster, workers, LOG_LEVEL="INFO") as fleet:
-            yield web, cluster, fleet
+        its = pages(sites, number)
+        seed(cluster, [web.url(h, path) for h, found in its.items() for path in found])
+        with Fleet(cluster, 2, LOG_LEVEL="INFO") as fleet:
+            yield Crawl(web, cluster, fleet, HOSTS * number)
 
 
 def goes(server: RedisServer) -> None:
@@ -57,64 +52,51 @@ def comes_back(server: RedisServer) -> None:
 
 @pytest.mark.parametrize(("how", "seconds"), [(goes, 4), (hangs, 8)])
 def test_hosts_of_a_server_that_is_away_wait_and_all_is_sent(how, seconds, tmp_path):
-    number = 24
-    with crawl(tmp_path, number) as (web, cluster, fleet):
-        until(lambda: len(fleet.said("got")) > 30)
-        shards = {host: crc32(host.encode()) % SHARDS for host in hosts(16, OPEN)}
+    with crawl(tmp_path, 20) as running:
+        running.until_more(15)
+        shards = {host: crc32(host.encode()) % SHARDS for host in hosts(HOSTS, OPEN)}
+        cluster = running.server
         server = cluster.servers[1]
         its = {h for h, n in shards.items() if cluster.owner(f"{{rep:{n}}}") is server}
+        assert its
         how(server)
         gone = time.monotonic()
-        while time.monotonic() < gone + seconds:
-            time.sleep(0.1)
+        time.sleep(seconds)
         comes_back(server)
         back = time.monotonic()
-        fleet.join(SOON)  # every worker ends by itself
-        found = seen(web)
-        assert left(cluster) == 0
-    assert len(answered(fleet)) == 16 * number
-    assert reasons(fleet) == {"finished"}
-    assert found.gaps[0] >= DELAY
-    assert its
+        found = running.end()  # every worker ends by itself
     for host, hits in found.pages.items():
         times = sorted(at for at, _ in hits)
         if host in its:  # what was on its way when the server went is finished
             assert not [at for at in times if gone + 2 < at < back]
         elif times[-1] > gone:
             assert any(gone < at < back for at in times)  # it went on meanwhile
-    for worker in fleet.workers:
+    for worker in running.fleet.workers:
         assert worker.log.count("WARNING: Redis is away") >= 1
         assert worker.log.count("INFO: Redis is back") >= 1
         assert "ERROR" not in worker.log.replace("log_count/ERROR", "")
 
 
 def test_nothing_is_lost_while_slots_move(tmp_path: Path):
-    number = 16
-    with crawl(tmp_path, number) as (web, cluster, fleet):
-        until(lambda: len(fleet.said("got")) > 20)
+    with crawl(tmp_path, 14) as running:
+        running.until_more(15)
         for shard in range(12):
-            cluster.move(f"{{rep:{shard}}}")
-        fleet.join(SOON)
-        found = seen(web)
-        assert left(cluster) == 0
-    assert all(len(hits) == number for hits in found.pages.values())
-    assert set(found.robots.values()) == {1}
-    assert found.gaps[0] >= DELAY
-    assert reasons(fleet) == {"finished"}
+            running.server.move(f"{{rep:{shard}}}")
+        found = running.end()
+    assert {len(hits) for hits in found.pages.values()} == {14}
 
 
 def test_no_crawl_ends_as_finished_where_one_of_the_servers_forgot(tmp_path: Path):
-    with crawl(tmp_path, 20) as (_, cluster, fleet):
-        until(lambda: len(fleet.said("got")) > 30)
-        cluster.servers[1].client.flushall()
-        fleet.join(SOON)
-        assert left(cluster) == 0
-    assert reasons(fleet) == {"requests_lost"}
+    with crawl(tmp_path, 20) as running:
+        running.until_more(20)
+        running.server.servers[1].client.flushall()
+        running.fleet.join(SOON)
+        assert left(running.server) == 0
+    assert reasons(running.fleet) == {"requests_lost"}
 
 
 def test_what_an_operator_orders_holds_for_all_shards(tmp_path: Path):
-    with crawl(tmp_path, 10, workers=1, robots=OPEN) as (_, cluster, fleet):
-        fleet.join(SOON)
+    with Cluster(tmp_path) as cluster:
         seed(cluster, [f"http://h{n}.example/{m}" for n in range(20) for m in range(3)])
         with FleetQueue(cluster.url, SPIDER) as queue:
             assert queue.exists()

@@ -119,9 +119,10 @@ def data(number: int) -> bytes:
 
 
 @of_workers(1)
-async def test_what_was_heard_counts_once(server):
+async def test_what_was_heard_counts_once(server, redis_server):
     shard = Shard(server)
     assert await shard.own()
+    redis_server.client.script_flush()  # they are told anew
     new = [
         ("0\0a", b"f1", data(1)),
         ("0\0a", b"f1", data(2)),
@@ -301,24 +302,16 @@ async def test_who_gives_up_a_start_that_it_has_booked_leaves_it_to_others(
     await asyncio.wait_for(bookings_of(other).book(HOST, 0.2), 20)
 
 
-@of_workers(2, REP_FLEET_LEASE=0.5)
-async def test_a_start_of_a_dead_worker_is_over_with_its_lease(one, other):
-    await bookings_of(one).book(HOST, 0.1)
-    await one.close()  # it holds it no longer
-    began = monotonic()
-    await bookings_of(other).book(HOST, 0.1)
-    assert 0.3 < monotonic() - began < 5
-
-
 @of_workers(2, REP_FLEET_LEASE=0.6)
-async def test_a_start_is_held_for_as_long_as_its_answer_takes(one, other):
-    first = bookings_of(one)
-    booking = await first.book(HOST, 0.1)
+async def test_a_start_is_held_for_as_long_as_its_answer_takes_and_its_worker_lives(
+    one, other
+):
+    await bookings_of(one).book(HOST, 0.1)
     asking = asyncio.ensure_future(bookings_of(other).book(HOST, 0.1))
     await asyncio.sleep(1.6)
     assert not asking.done()
-    await first.over(HOST, booking)
-    await asking
+    await one.close()  # it holds it no longer
+    await asyncio.wait_for(asking, 5)
 
 
 @of_workers(2)
@@ -392,19 +385,6 @@ async def claim(store: FleetStore) -> None:
         pass
 
 
-@of_workers(2, REP_FLEET_LEASE=0.6)
-async def test_a_claim_is_kept_while_it_takes_long_and_ends_with_its_worker(
-    one, other, redis_server
-):
-    stores = [FleetStore(server, lambda: False) for server in (one, other)]
-    key = one.key_at(HOST, f"asks:{ORIGIN}")
-    async with stores[0].claim(ORIGIN):
-        await asyncio.sleep(1.2)
-        assert redis_server.client.exists(key)
-        await one.close()  # as if it were killed
-        await claim(stores[1])
-
-
 @of_workers(2)
 async def test_nobody_waits_for_a_claim_beyond_the_end_of_the_crawl(one, other):
     is_ending: list[bool] = []
@@ -455,14 +435,6 @@ async def test_the_end_comes_although_a_cancellation_is_lost(redis_server):
     await asyncio.sleep(0)
     await asyncio.wait_for(server.close(), 30)
     assert task.cancelled()
-
-
-@of_workers(1)
-async def test_scripts_survive_a_flush(server, redis_server):
-    assert await Shard(server).own()
-    redis_server.client.script_flush()
-    redis_server.client.flushall()
-    assert await Shard(server).own()
 
 
 @coroutine_test

@@ -25,9 +25,6 @@ if TYPE_CHECKING:
     from scrapy_rep.pacing.keeper import Keeper
     from scrapy_rep.store import Snapshot
 
-    Key = tuple[str, str]
-    """A host, and the name of what is kept beside it."""
-
 AWAY_SECONDS = 0.5
 """How often we ask again for what another one holds, or whose server is away."""
 RENEW_PART = 3
@@ -42,118 +39,42 @@ MOST_FACTS = 1000
 """Of so many hosts of a shard its next owner is told."""
 
 
-class Holds:
-    """Holds what one worker at a time may do, by a lease that is renewed meanwhile."""
+def host_in(origin: str) -> str:
+    """Return the host of *origin*, or of the key of one of its variants."""
+    try:
+        return urlsplit(origin_of_key(origin)).hostname or ""
+    except ValueError:
+        return ""
+
+
+class FleetBookings:
+    """Books each start at a host with a delay, by the clock of Redis.
+
+    A start is held until its answer, by a lease that is renewed meanwhile, and the delay counts
+    after it. So the pace is kept by all that ask: other workers, media, other spiders, and one
+    that wakes up too late. What a host's owner alone need know is not told: a host has one, and
+    one booking at a time.
+    """
 
     def __init__(
-        self, server: Server, is_ending: Callable[[], bool], kept: float = 0.0
+        self,
+        server: Server,
+        is_ending: Callable[[], bool],
+        kind: str = "turn",
+        host_of: Callable[[str], str] = str,
     ) -> None:
-        """*is_ending* tells whether the crawl is ending.
-
-        For *kept* seconds, at least, Redis knows when it was let go of: a delay counts from there.
-        """
-        self._server, self._is_ending, self._kept = server, is_ending, kept
+        """*is_ending* tells whether the crawl is ending; *kind* and *host_of* what is booked."""
+        self._server, self._is_ending = server, is_ending
+        self._kind, self._host_of = kind, host_of
         self._serials = count(1)
-        self.held: dict[Key, tuple[float, str]] = {}
+        self.held: dict[str, tuple[float, str]] = {}
         """The delay after it, in seconds, and as who we hold it."""
         self._renewing: asyncio.Task[Any] | None = None
 
-    async def hold(
-        self,
-        key: Key,
-        interval: float = 0.0,
-        due: float = 0.0,
-        waits: Callable[[], object] = lambda: None,
-    ) -> int:
-        """Wait until it is ours, and *interval* seconds have passed since it was another's.
-
-        See ``FleetBookings.book``.
-        """
-        serial = next(self._serials)
-        # So that what is told late of one hold is not taken for another one.
-        me = f"{self._server.me}:{serial}"
-        # The delay begins a little later by Redis' clock than by ours.
-        early, life = 2 * early_of(interval), self._life_of(interval)
-        try:
-            while True:
-                asked = monotonic()
-                wait, *why = await self.ask(
-                    key, me, "book", interval, life, ms=round(early * 1e3)
-                )
-                if why == [b"parked"]:
-                    raise ParkedError(wait / 1e3)
-                if why:
-                    waits()
-                    if why == [b"away"] and self._is_ending():
-                        raise ParkedError(self._server.lease)
-                    # Who holds it may be through with it before its lease is over.
-                    most = inf if why == [b"paced"] else AWAY_SECONDS
-                    await asyncio.sleep(min(wait / 1e3 - early, most))
-                    continue
-                self.held[key] = interval, me
-                if self._renewing is None:
-                    self._renewing = self._server.begin_task(self._renew())
-                await asyncio.sleep(max(due - monotonic(), wait / 1e3))
-                if (
-                    monotonic() < asked + life
-                ):  # else we slept for longer than it is held
-                    return serial
-        except (asyncio.CancelledError, ParkedError):
-            # Redis may have given it to us all the same.
-            self.held[key] = interval, me
-            self._server.begin_task(self.let_go(key))
-            raise
-
-    async def let_go(self, key: Key) -> None:
-        interval, me = self.held.pop(key, (0.0, ""))
-        at, life = monotonic(), max(self._kept, interval)
-        if me:
-            ago = lambda: round((monotonic() - at) * 1e3)
-            await self.ask(key, me, "over", interval, life, ms=ago)
-
-    def _life_of(self, interval: float) -> float:
-        """Return for how long it is held: at least its delay after each renewal."""
-        lease = self._server.lease
-        return max(lease, interval + 2 * lease / RENEW_PART)
-
-    async def ask(
-        self, key: Key, me: str, what: str, interval: float, life: float, *, ms: Any = 0
-    ) -> Any:
-        """Run the script that decides who holds it."""
-        (host, name), server = key, self._server
-        args = [me, what, round(interval * 1e3), max(1, round(life * 1e3)), ms]
-        with suppress(AwayError):
-            n, its = server.shard_of(host), server.key_at(host, name)
-            return await server.at_shard(n, "turn", *args, key=its)
-        return [AWAY_SECONDS * 1e3, b"away"]  # a lease ends by itself
-
-    async def _renew(self) -> None:
-        """Hold on to what takes long."""
-        before: set[Key] = set()
-        while self.held:
-            for key in before & self.held.keys():
-                interval, me = self.held.get(key, (0.0, ""))
-                await self.ask(key, me, "hold", 0.0, self._life_of(interval))
-            before = set(self.held)
-            await asyncio.sleep(self._server.lease / RENEW_PART)
-        self._renewing = None
-
-
-class FleetBookings(Holds):
-    """Books each start at a host with a delay, by the clock of Redis.
-
-    A start is held until its answer, and the delay counts after it. So the pace is kept by all
-    that ask: other workers, media, other spiders, and one that wakes up too late. What a host's
-    owner alone need know is not told: a host has one, and one booking at a time.
-    """
-
-    def __init__(self, server: Server, is_ending: Callable[[], bool]) -> None:
-        super().__init__(server, is_ending, server.settings.crawl_delay_max + 1)
-
     async def book(
         self,
-        host: str,
-        interval: float,
+        name: str,
+        interval: float = 0.0,
         due: float = 0.0,
         waits: Callable[[], object] = lambda: None,
     ) -> int:
@@ -166,26 +87,98 @@ class FleetBookings(Holds):
         what the host asks for. *waits* is called before each wait. Returns the booking. Raises
         ``ParkedError`` if another process has parked the host.
         """
-        return await self.hold((host, f"turn:{host}"), interval, due, waits)
+        serial = next(self._serials)
+        # So that what is told late of one hold is not taken for another one.
+        me = f"{self._server.me}:{serial}"
+        # The delay begins a little later by Redis' clock than by ours.
+        early, life = 2 * early_of(interval), self._life_of(interval)
+        try:
+            while True:
+                asked = monotonic()
+                wait, *why = await self._ask(
+                    name, me, "book", interval, life, ms=round(early * 1e3)
+                )
+                if why == [b"parked"]:
+                    raise ParkedError(wait / 1e3)
+                if why:
+                    waits()
+                    if why == [b"away"] and self._is_ending():
+                        raise ParkedError(self._server.lease)
+                    # Who holds it may be through with it before its lease is over.
+                    most = inf if why == [b"paced"] else AWAY_SECONDS
+                    await asyncio.sleep(min(wait / 1e3 - early, most))
+                    continue
+                self.held[name] = interval, me
+                if self._renewing is None:
+                    self._renewing = self._server.begin_task(self._renew())
+                await asyncio.sleep(max(due - monotonic(), wait / 1e3))
+                if (
+                    monotonic() < asked + life
+                ):  # else we slept for longer than it is held
+                    return serial
+        except (asyncio.CancelledError, ParkedError):
+            # Redis may have given it to us all the same.
+            self.held[name] = interval, me
+            self._server.begin_task(self.over(name))
+            raise
 
-    async def over(self, host: str, booking: int) -> None:
+    async def over(self, name: str, booking: int = 0) -> None:
         """Note that the request of *booking*, the host's only one, is over: its delay begins."""
-        await self.let_go((host, f"turn:{host}"))
+        interval, me = self.held.pop(name, (0.0, ""))
+        # Redis knows for so long when that was: whose delay is the longest may ask.
+        at, life = monotonic(), self._server.settings.crawl_delay_max + 1
+        if me:
+            ago = lambda: round((monotonic() - at) * 1e3)
+            await self._ask(name, me, "over", interval, max(life, interval), ms=ago)
 
     async def park(self, host: str, seconds: float) -> None:
         """Let no process start a request to *host* for so many *seconds*."""
-        await self.ask((host, f"turn:{host}"), "", "park", 0.0, seconds)
+        await self._ask(host, "", "park", 0.0, seconds)
 
     async def spend(self, host: str, most: int) -> bool:
         """Count a request to *host*; ``False``: *most* requests have started already."""
-        key = self._server.key_at(host, f"{self._server.spider}:spent:{host}")
+        name = f"{self._server.spider}:spent:{host}"
         while not self._is_ending():
             with suppress(AwayError):
-                number = await self._server.at_host(host, "INCR", key)
-                await self._server.at_host(host, "PEXPIRE", key, SPENT_KEPT_MS)
+                number = await self._server.at_host(host, "INCR", name)
+                await self._server.at_host(host, "PEXPIRE", name, SPENT_KEPT_MS)
                 return int(number) <= most
             await asyncio.sleep(AWAY_SECONDS)
         return True
+
+    def _life_of(self, interval: float) -> float:
+        """Return for how long it is held: at least its delay after each renewal."""
+        lease = self._server.lease
+        return max(lease, interval + 2 * lease / RENEW_PART)
+
+    async def _ask(
+        self,
+        name: str,
+        me: str,
+        what: str,
+        interval: float,
+        life: float,
+        *,
+        ms: Any = 0,
+    ) -> Any:
+        """Run the script that decides who holds it."""
+        host, server = self._host_of(name), self._server
+        key = server.key_at(host, f"{self._kind}:{name}")
+        args = [me, what, round(interval * 1e3), max(1, round(life * 1e3)), ms]
+        with suppress(AwayError):
+            return await server.at_shard(server.shard_of(host), "turn", *args, key=key)
+        return [AWAY_SECONDS * 1e3, b"away"]  # a lease ends by itself
+
+    async def _renew(self) -> None:
+        """Hold on to what takes long."""
+        before: set[str] = set()
+        while self.held:
+            for name in before & self.held.keys():
+                interval, me = self.held.get(name, (0.0, ""))
+                await self._ask(name, me, "hold", 0.0, self._life_of(interval))
+            before = set(self.held)
+            await asyncio.sleep(self._server.lease / RENEW_PART)
+        self._renewing = None
 
 
 class FleetStore(Store):
@@ -199,34 +192,31 @@ class FleetStore(Store):
         self._server, self._is_ending = server, is_ending
         settings = server.settings
         self._expiry = round((settings.unreachable_max + settings.max_age + DAY) * 1e3)
-        self._claims = Holds(server, is_ending)
+        self._claims = FleetBookings(server, is_ending, "asks", host_in)
 
     def fetched(self) -> set[str]:
         """Return the hosts of which a robots.txt is being fetched."""
-        return {host for host, _ in self._claims.held}
+        return set(map(host_in, self._claims.held))
 
     async def get(self, origin: str) -> Snapshot | None:
-        host, key = self._host_and_key(origin)
         try:
-            row = await self._server.at_host(host, "GET", key)
-        except AwayError:
-            return None
-        try:
+            row = await self._at(origin, "GET")
             if row is None:
                 return None
             return unpack(origin, row, ahead=self._server.ahead)
+        except AwayError:
+            return None
         except ValueError as error:
-            await self._server.at_host(host, "UNLINK", key)
+            await self._at(origin, "UNLINK")
             raise ValueError(f"what Redis had is damaged: {error}") from error
 
     async def put(self, origin: str, snapshot: Snapshot) -> None:
-        host, key = self._host_and_key(origin)
         packing = partial(pack, origin, snapshot, ahead=self._server.ahead)
         body = b"" if snapshot.answer is None else snapshot.answer.body
         is_large = len(body) > LARGE_OCTETS
         row = await asyncio.to_thread(packing) if is_large else packing()
         with suppress(AwayError):  # another worker may ask once more
-            await self._server.at_host(host, "SET", key, row, "PX", self._expiry)
+            await self._at(origin, "SET", row, "PX", self._expiry)
 
     async def close(self) -> None:
         """Nothing is to be written; the scheduler closes the connections."""
@@ -237,28 +227,19 @@ class FleetStore(Store):
 
         A worker that dies meanwhile delays the others by a lease.
         """
-        key = host_in(origin), f"asks:{origin}"
-        await self._claims.hold(key, waits=self._check_ending)
+        await self._claims.book(origin, waits=self._check_ending)
         try:
             yield True  # another worker may have asked between our last look and the claim
         finally:
-            self._server.begin_task(self._claims.let_go(key))
+            self._server.begin_task(self._claims.over(origin))
 
     def _check_ending(self) -> None:
         if self._is_ending():
             raise asyncio.CancelledError
 
-    def _host_and_key(self, origin: str) -> tuple[str, str]:
-        host = host_in(origin)
-        return host, self._server.key_at(host, f"robots:{origin}")
-
-
-def host_in(origin: str) -> str:
-    """Return the host of *origin*, or of the key of one of its variants."""
-    try:
-        return urlsplit(origin_of_key(origin)).hostname or ""
-    except ValueError:
-        return ""
+    async def _at(self, origin: str, command: str, *args: Any) -> Any:
+        host, name = host_in(origin), f"robots:{origin}"
+        return await self._server.at_host(host, command, name, *args)
 
 
 # What the next owner of a shard must know of hosts: how they are, until when they are parked,

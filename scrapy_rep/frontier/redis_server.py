@@ -322,9 +322,10 @@ class Server:
         """Run a command; see ``Nodes.execute``."""
         return await self.nodes.execute(command)
 
-    async def at_host(self, host: str, *command: Any) -> Any:
-        """Run a command for one host. Raises ``AwayError``."""
-        return await self._at(self.shard_of(host), self.execute, *command)
+    async def at_host(self, host: str, command: str, name: str, *args: Any) -> Any:
+        """Run a command on what is kept beside *host* by that name. Raises ``AwayError``."""
+        n, key = self.shard_of(host), self.key_at(host, name)
+        return await self._at(n, self.execute, command, key, *args)
 
     async def at_shard(self, n: int, script: str, *args: Any, key: str = "") -> Any:
         """Run a script for one shard, or for a *key* that lies there. Raises ``AwayError``."""

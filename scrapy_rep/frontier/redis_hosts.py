@@ -152,19 +152,12 @@ class FleetBookings:
         return max(lease, interval + 2 * lease / RENEW_PART)
 
     async def _ask(
-        self,
-        name: str,
-        me: str,
-        what: str,
-        interval: float,
-        life: float,
-        *,
-        ms: Any = 0,
+        self, name: str, me: str, what: str, delay: float, life: float, *, ms: Any = 0
     ) -> Any:
         """Run the script that decides who holds it."""
         host, server = self._host_of(name), self._server
         key = server.key_at(host, f"{self._kind}:{name}")
-        args = [me, what, round(interval * 1e3), max(1, round(life * 1e3)), ms]
+        args = [me, what, round(delay * 1e3), max(1, round(life * 1e3)), ms]
         with suppress(AwayError):
             return await server.at_shard(server.shard_of(host), "turn", *args, key=key)
         return [AWAY_SECONDS * 1e3, b"away"]  # a lease ends by itself

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from scrapy_rep.frontier.redis_server import (
     SCRIPTS,
     SHARDS_KEY,
+    as_dict,
     escaped,
     fleet_keys,
     pairs,
@@ -121,25 +122,24 @@ class FleetQueue:
 
     def state(self) -> State:
         """Return how the fleet stands; workers are asked what they have in hand."""
-        told, orders = self._run("beat", [self._workers, self._orders], "", 0)
-        leases = {name.decode(): int(ms) / 1e3 for name, ms in pairs(told)}
-        names = {name.decode(): what.decode() for name, what in pairs(orders)}
+        told = self._run("beat", [self._workers, self._orders], "", 0)
+        leases, orders = map(as_dict, told)
         asked = self._ask(len(leases)) if leases else {}
-        numbers = Counter[bytes]()
-        for n in self._shards:
-            known = self._client.hgetall(self._key(n, "n"))
-            for name in (b"filed", b"done", b"lost", b"purged"):
-                numbers[name] += int(known.get(name, 0))
+        each = [self._client.hgetall(self._key(n, "n")) for n in self._shards]
+        filed, done, lost, purged = (
+            sum(int(known.get(name, 0)) for known in each)
+            for name in (b"filed", b"done", b"lost", b"purged")
+        )
         return State(
-            DOES[names.get("order")],
-            numbers[b"filed"] - numbers[b"done"],
-            numbers[b"filed"],
-            numbers[b"lost"],
-            numbers[b"purged"],
-            frozenset(name[6:] for name in names if name.startswith("block ")),
+            DOES[orders.get("order")],
+            filed - done,
+            filed,
+            lost,
+            purged,
+            frozenset(name[6:] for name in orders if name.startswith("block ")),
             [
-                Worker(name, lease, asked.get(name, {}).get("in_hand", {}))
-                for name, lease in leases.items()
+                Worker(name, int(ms) / 1e3, asked.get(name, {}).get("in_hand", {}))
+                for name, ms in leases.items()
             ],
             [tuple(row) for each in asked.values() for row in each["waits"]],
         )

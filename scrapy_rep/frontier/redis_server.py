@@ -251,8 +251,6 @@ class Server:
         """Shards whose server is away."""
         self._down_since = 0.0
         """Since when a cluster says nothing but that it is down."""
-        self.is_full = False
-        """Whether it has refused what takes memory, and has not taken any since."""
         self._said: set[str | None] = set()
         """What was said of it since it was there last."""
         self._tasks: set[asyncio.Task[Any]] = set()
@@ -362,8 +360,8 @@ class Server:
         groups = [[n] for n in asked] if self._in_cluster else [asked] if asked else []
         await asyncio.gather(*map(ask, groups))
         self._away -= found.keys()
-        if found and self._said and not self._away:
-            self._said.clear()
+        if found and self._said - {"OOM"} and not self._away:
+            self._said &= {"OOM"}
             self._down_since = monotonic()
             self.log.tell_user("Redis is back")
         return found
@@ -377,16 +375,13 @@ class Server:
             self._down_since = monotonic()
         elif monotonic() < self._down_since + MENDS_SECONDS:
             code = None  # a cluster that has lost a server, or has found it again
-        is_said = code in self._said
-        if code == "OOM":  # it goes on with what it has
-            is_said, self.is_full = self.is_full, True
-        else:
+        if code != "OOM":  # then it goes on with what it has
             self._away.update(shards)
-            self._said.add(code)
-        if is_said:
+        if code in self._said:
             return
-        if code == "OOM" or self._said == {code}:
+        if code == "OOM" or not self._said - {"OOM"}:
             self.log.count("fleet/away")
+        self._said.add(code)
         if code is not None:
             self.log.tell_failure(f"Redis refuses us: {refusal_of(error)}")
         else:
@@ -397,8 +392,8 @@ class Server:
 
     def note_room(self) -> None:
         """Note that it has taken what takes memory."""
-        if self.is_full:
-            self.is_full = False
+        if "OOM" in self._said:
+            self._said.remove("OOM")
             self.log.tell_user("Redis has room again")
 
     def is_there(self, shard: int) -> bool:
@@ -443,6 +438,14 @@ def fleet_keys(spider: str) -> list[str]:
 def pairs(told: Sequence[Any]) -> Iterable[tuple[Any, Any]]:
     """Return what Redis tells one after the other, two by two."""
     return zip(told[::2], told[1::2], strict=True)
+
+
+def as_dict(told: Sequence[Any]) -> dict[str, Any]:
+    """Return what a script tells one after the other as names, and what they stand for."""
+    return {
+        name.decode(): what.decode() if isinstance(what, bytes) else what
+        for name, what in pairs(told)
+    }
 
 
 def told_key(spider: str, token: str) -> str:

@@ -16,6 +16,7 @@ from scrapy_rep.frontier.redis_server import (
     AWAY_ERRORS,
     SHARDS_KEY,
     AwayError,
+    as_dict,
     escaped,
     pairs,
 )
@@ -129,7 +130,7 @@ class Shards:
         self.is_closing = False
         """Whether no more shards are to be taken."""
         self._said_spare = False
-        self._beyond = deque[int](maxlen=BEYOND_TICKS), deque[int](maxlen=BEYOND_TICKS)
+        self._beyond = [deque([0] * BEYOND_TICKS, BEYOND_TICKS) for _ in range(2)]
         """How many more than its share this worker had of late, by whether they are empty."""
 
     def number_of(self, place: Place) -> int:
@@ -186,15 +187,13 @@ class Shards:
         """
         server = self._server
         try:
-            told, orders = await server.run(
-                "beat", server.fleet_keys, [server.me, lease]
-            )
+            told = await server.run("beat", server.fleet_keys, [server.me, lease])
         except AWAY_ERRORS as error:
             server.note_lost(error)
             return True
-        self.workers = sorted(name.decode() for name, _ in pairs(told))
-        self.orders = {name.decode(): what.decode() for name, what in pairs(orders)}
-        return bool(told)
+        workers, self.orders = map(as_dict, told)
+        self.workers = sorted(workers)
+        return bool(workers)
 
     # What was lost
 
@@ -329,21 +328,18 @@ class Shards:
             each, more = divmod(len(its), len(workers))
             part = each + (order.index(server.me) < more)
             share += part
-            # As many of those with much to do as of the others.
-            kept.sort(key=lambda shard: -len(shard.waits))
             beyond = self._beyond[is_empty]
             beyond.append(len(kept) - part)
-            given = min(beyond) if len(beyond) == BEYOND_TICKS else 0
-            for nth in range(given):
-                self.release(kept[nth * len(kept) // given])
+            for shard in random.sample(kept, max(0, min(beyond))):
+                self.release(shard)
+            # At random, so that workers do not all try the same one.
             free = [
                 n
                 for n in its - self.owned.keys()
                 if not self.standing[n].owner and server.is_there(n)
             ]
-            random.shuffle(free)  # so that workers do not all try the same one
-            taken = free[: max(0, part - len(kept))]
-            await asyncio.gather(*map(self._take, taken))
+            wanted = random.sample(free, min(len(free), max(0, -beyond[-1])))
+            await asyncio.gather(*map(self._take, wanted))
         if len(workers) > server.shards and not (share or self._said_spare):
             self._said_spare = True
             server.log.tell_user(

@@ -25,7 +25,6 @@ from scrapy_rep.log.waits import BLOCKED, TURN
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
-    from typing_extensions import Self
 
 DOES = {None: "running", "pause": "paused", "drain": "draining"}
 """Order -> what the fleet does."""
@@ -97,21 +96,15 @@ class Fault(NamedTuple):
     """For "count": how many should be."""
 
 
-class FleetQueue:
+class FleetQueue(ExitStack):
     """The queue of one spider, while a ``with`` block lasts. All methods raise AWAY_ERRORS."""
 
     def __init__(self, url: str, spider: str) -> None:
+        super().__init__()
         self._spider = spider
         self._workers, self._orders = fleet_keys(spider)
-        self._stack = ExitStack()
-        _, self._client = self._stack.enter_context(waiting_clients(url))
+        _, self._client = self.enter_context(waiting_clients(url))
         self._shards = range(int(self._client.get(SHARDS_KEY) or 0))
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._stack.close()
 
     def exists(self) -> bool:
         """Tell whether there is, or was, such a queue."""

@@ -6,6 +6,7 @@ import asyncio
 import json
 import time
 from contextlib import AsyncExitStack, suppress
+from functools import partial
 from inspect import Signature, signature
 from time import monotonic
 from typing import TYPE_CHECKING, Any
@@ -23,6 +24,7 @@ from scrapy_rep.frontier.redis_hosts import (
 from scrapy_rep.frontier.redis_server import CALLS_AT_A_TIME, refusal_of
 from scrapy_rep.pacing.hosts import Health
 from scrapy_rep.pacing.keeper import ParkedError
+from tests.frontier.waiting import Waiting, in_a_crawl, in_redis, request
 from tests.utils import coroutine_test, make_crawler
 
 if TYPE_CHECKING:
@@ -157,6 +159,27 @@ async def test_who_owns_a_shard_no_more_takes_and_ends_nothing(one, other):
     assert await new.count() == (1, 1)
     assert await new.news() == [b"0\0a", b"1"]
     assert await new.news() == []
+
+
+@in_a_crawl()
+async def test_what_is_asked_for_as_its_shard_is_lost_is_its_next_owners(
+    crawler, redis_server, tmp_path, caplog
+):
+    make = partial(in_redis, redis_server.url)
+    waiting = await Waiting.opened(crawler, tmp_path, make)
+    for number in range(30):
+        waiting.push(request("a", number))
+    await waiting.settle()
+    client = redis_server.client
+    for key in client.keys("*:n"):
+        client.hset(key, "term", "of another one")
+    at_hand = await waiting.all_of()
+    assert 0 < len(at_hand) < 30
+    assert not len(waiting.frontier.places)
+    assert not [r for r in caplog.records if "task" in r.getMessage()]
+    await waiting.close()
+    wait = sum(map(client.llen, client.keys("*:w:*")))
+    assert wait + sum(map(client.hlen, client.keys("*:out"))) == 30
 
 
 @of_workers(2)

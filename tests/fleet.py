@@ -27,7 +27,8 @@ ORDERS = f"{{rep:{SPIDER}}}:orders"
 
 def seed(server: RedisServer | Cluster, urls: Iterable[str], **settings: Any) -> None:
     """Queue *urls*, by a worker that sends none of them, as the fleet is paused."""
-    client = getattr(server, "owner", lambda _: server)(ORDERS).client
+    owner_of: Any = getattr(server, "owner", lambda _: server)
+    client = owner_of(ORDERS).client
     client.hset(ORDERS, "order", "pause")
     with Fleet(server, 1, URLS=list(urls), SEEDS=True, **settings) as fleet:
         fleet.join(120)

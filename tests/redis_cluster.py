@@ -28,24 +28,16 @@ NUMBER = 3
 class Cluster:
     """So many masters, each with as many slots as the others."""
 
-    def __init__(self, folder: Path, *options: str) -> None:
-        self.servers = []
-        for n in range(NUMBER):
-            own = folder / str(n)
-            own.mkdir()
-            self.servers.append(RedisServer(own, *OPTIONS, *options, cluster=True))
+    def __init__(self, folder: Path) -> None:
+        own = [folder / str(n) for n in range(NUMBER)]
+        for each in own:
+            each.mkdir()
+        self.servers = [RedisServer(each, *OPTIONS, cluster=True) for each in own]
         self._stack = ExitStack()
 
     @property
     def url(self) -> str:
         return self.servers[0].url
-
-    @property
-    def client(self) -> redis.RedisCluster:
-        """Return a client for all, which is closed with it."""
-        found: redis.RedisCluster = redis.RedisCluster.from_url(self.url)
-        self._stack.callback(found.close)
-        return found
 
     def __enter__(self) -> Self:
         for server in self.servers:
@@ -60,18 +52,12 @@ class Cluster:
             )
         for other in others:
             ask(first, "MEET", "127.0.0.1", other.port)
-        self.settle()
+        is_whole = lambda: all(map(self._is_whole, self.servers))
+        until(is_whole, "the cluster does not come together")
         return self
 
     def __exit__(self, *_: object) -> None:
         self._stack.close()
-
-    def settle(self) -> None:
-        """Wait until all agree that all is there."""
-        until(
-            lambda: all(map(self._is_whole, self.servers)),
-            "the cluster does not come together",
-        )
 
     def _is_agreed(self) -> bool:
         """Tell whether all know of each other's last slots."""
@@ -104,37 +90,20 @@ class Cluster:
                 return server
         raise AssertionError(f"nobody has {key}")
 
-    def begin_to_move(self, key: str) -> tuple[RedisServer, RedisServer, int]:
-        """Have the slot of *key* begin to go from its server to another one."""
-        slot = key_slot(key.encode())
-        source = self.owner(key)
+    def move(self, key: str) -> None:
+        """Have the slot of *key* go from its server to another one, some keys at a time."""
+        slot, source = key_slot(key.encode()), self.owner(key)
         target = self.servers[(self.servers.index(source) + 1) % NUMBER]
         ask(target, "SETSLOT", slot, "IMPORTING", ask(source, "MYID").decode())
         ask(source, "SETSLOT", slot, "MIGRATING", ask(target, "MYID").decode())
-        return source, target, slot
-
-    def move_keys(
-        self, source: RedisServer, target: RedisServer, slot: int, most: int = 10**6
-    ) -> int:
-        """Move up to *most* keys of *slot*; return how many there were."""
-        keys = ask(source, "GETKEYSINSLOT", slot, most)
-        if keys:
-            to = ("127.0.0.1", target.port, "", 0, 5000, "KEYS", *keys)
-            source.client.execute_command("MIGRATE", *to)
-        return len(keys)
-
-    def end_move(self, source: RedisServer, target: RedisServer, slot: int) -> None:
+        to = "127.0.0.1", target.port, "", 0, 5000, "KEYS"
+        while keys := ask(source, "GETKEYSINSLOT", slot, 10):
+            source.client.execute_command("MIGRATE", *to, *keys)
         for server in (target, source, *self.servers):
             ask(server, "SETSLOT", slot, "NODE", ask(target, "MYID").decode())
         # One that gives a slot away before the others have heard that it was given another
         # one may still be believed to have both. Then Redis deletes the keys.
         until(self._is_agreed, "the servers do not agree who has what")
-
-    def move(self, key: str) -> None:
-        source, target, slot = self.begin_to_move(key)
-        while self.move_keys(source, target, slot, 10):
-            pass
-        self.end_move(source, target, slot)
 
 
 def until(true: Callable[[], bool], otherwise: str = "it does not come true") -> None:

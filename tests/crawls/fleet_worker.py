@@ -10,14 +10,12 @@ import json
 import random
 import sys
 import time
-from time import monotonic
 from typing import Any
 
 import redis
 import scrapy
 from scrapy import signals
 from scrapy.crawler import AsyncCrawlerProcess
-from scrapy.utils.asyncio import call_later
 from scrapy.utils.defer import deferred_from_coro
 
 from tests.wire import STAMPED
@@ -32,35 +30,8 @@ SETTINGS: dict[str, Any] = {
     "REMOTE_CONTROL_ENABLED": False,
     "TELNETCONSOLE_ENABLED": False,
     "RETRY_TIMES": 5,
-    "EXTENSIONS": {f"{__name__}.Ticks": 0},
     **STAMPED,
 }
-
-
-TICK = 0.02
-
-
-class Ticks:
-    """Notes for how long the event loop was held at the most."""
-
-    def __init__(self, crawler: Any) -> None:
-        self.longest = 0.0
-        self._stats = crawler.stats
-        crawler.signals.connect(self._tick, signals.spider_opened)
-        crawler.signals.connect(self._stop, signals.spider_closed)
-
-    @classmethod
-    def from_crawler(cls, crawler: Any) -> Ticks:
-        return cls(crawler)
-
-    def _tick(self, due: float | None = None) -> None:
-        now = monotonic()
-        self.longest = max(self.longest, now - (due or now))
-        self._timer = call_later(TICK, self._tick, now + TICK)
-
-    def _stop(self) -> None:
-        self._timer.cancel()
-        self._stats.set_value("loop_held", self.longest)
 
 
 class Fleet(scrapy.Spider):

@@ -6,7 +6,6 @@ import asyncio
 import json
 from collections import Counter, deque
 from contextlib import suppress
-from itertools import count
 from math import inf
 from struct import pack
 from time import monotonic
@@ -76,7 +75,6 @@ class Filed(NamedTuple):
 class Batch(NamedTuple):
     """New requests of one shard; told again as they are until it is known that they were heard."""
 
-    number: int
     shard: Shard | None
     """``None``: it was not ours."""
     new: list[tuple[Filed, bool]]
@@ -109,7 +107,6 @@ class RedisLedger(Ledger):
         """What is to be filed, by shard."""
         self._batches: dict[int, Batch] = {}
         """What Redis may have heard of it already."""
-        self._numbers = count(1)
         self._done: list[tuple[int, int, bytes]] = []
         """What is done: the last serial when it was, its shard, its id."""
         self._unfiled = 0
@@ -152,10 +149,8 @@ class RedisLedger(Ledger):
         self._watch()
 
     async def close(self) -> None:
-        deadline = monotonic() + CLOSE_SECONDS
-        while self.has_news() and monotonic() < deadline:
-            if not await self._flush():
-                await asyncio.sleep(RETRY_SECONDS)
+        with suppress(asyncio.TimeoutError):
+            await asyncio.wait_for(self._flush_later(), CLOSE_SECONDS)
         if self._unfiled:
             self._server.log.tell_failure(
                 f"Redis is away as the crawl ends: {self._unfiled} requests are not filed. The"
@@ -302,7 +297,7 @@ class RedisLedger(Ledger):
             new.append((one, to_hand))
         if not left:
             del self._new[n]
-        return Batch(next(self._numbers), shard, new)
+        return Batch(shard, new)
 
     async def _tell_done(self) -> bool:
         """Tell of what is done of which all that came is filed."""
@@ -313,16 +308,15 @@ class RedisLedger(Ledger):
         for serial, n, id_ in self._done:
             if serial < oldest and n in self._shards.owned:
                 ids.setdefault(n, []).append(id_)
-        blocks: dict[int, list[Any]] = {}
-        for n, its in ids.items():
-            del its[MOST_IN_A_CALL:]
-            blocks[n] = [self._shards.owned[n].term, len(its), *its]
+        its = {n: found[:MOST_IN_A_CALL] for n, found in ids.items()}
+        owned = self._shards.owned
+        blocks = {n: [owned[n].term, len(its[n]), *its[n]] for n in its}
         answers = await self._server.for_shards("done", blocks)
-        heard = {id_ for n in answers for id_ in ids[n]}
+        heard = {id_ for n in answers for id_ in its[n]}
         self._done = [
             (serial, n, id_)
             for serial, n, id_ in self._done
-            if id_ not in heard and n in self._shards.owned
+            if id_ not in heard and n in owned
         ]
         return answers.keys() == blocks.keys()
 
@@ -448,7 +442,7 @@ class RedisLedger(Ledger):
 def _block_of(batch: Batch) -> list[Any]:
     """Return what the script is told of *batch*."""
     term = "" if batch.shard is None else batch.shard.term
-    block = [batch.number, term, len(batch.new)]
+    block = [batch.new[0][0].serial, term, len(batch.new)]
     for one, to_hand in batch.new:
         side = "R" if one.order > 0 else "L"
         list_ = list_of(one.place.name, one.rank)

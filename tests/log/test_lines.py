@@ -8,15 +8,17 @@ from time import time
 from types import SimpleNamespace
 from typing import Any
 
+import pytest
 import scrapy
 
 from scrapy_rep.crawl import Crawl
+from scrapy_rep.downloader.starts import ROBOTS_HOP
 from scrapy_rep.events import EVENTS, of_hosts, of_requests
 from scrapy_rep.exceptions import RobotsForbidden
 from scrapy_rep.log.lines import NAMES_MOST, NEWS_MOST
 from scrapy_rep.log.waits import Waiting, Waits, in_words
 from scrapy_rep.protocol import parse
-from tests.utils import make_crawler
+from tests.utils import coroutine_test, make_crawler
 
 
 def made() -> Any:
@@ -208,6 +210,53 @@ def test_what_each_event_says_and_counts(caplog, monkeypatch):
     assert {type(event) for event in EACH} == {
         each for each in EVENTS if each.words or each.counts
     } | {of_requests.Counted}
+
+
+ONLY_ROBOTS, QUEUED = "only robots.txt files are asked for", "pages are under way"
+OF_SCRAPY = "pages are under way, and nothing of ours holds back what waits"
+WAITED = (
+    "In 10 s 1 request was sent, and for 9.4 s of it the crawl did nothing but wait"
+)
+
+
+@pytest.mark.parametrize(
+    ("sent", "idled", "crawls", "expected"),
+    [
+        (0, 6.0, QUEUED, "Nothing was sent for 6 s"),
+        (0, 4.0, QUEUED, ""),
+        (0, 0.0, ONLY_ROBOTS, "Nothing was sent for 10 s"),
+        (0, 0.0, OF_SCRAPY, "Nothing was sent for 10 s"),
+        (1, 8.0, ONLY_ROBOTS, ""),
+        (1, 8.0, OF_SCRAPY, ""),
+        (1, 9.4, QUEUED, WAITED),
+    ],
+)
+@coroutine_test
+async def test_who_waits_is_told_where_the_crawl_did_nearly_nothing_else(
+    sent, idled, crawls, expected, caplog
+):
+    caplog.set_level(logging.INFO, logger="scrapy_rep")
+    crawler = make_crawler(LOGSTATS_INTERVAL=10)
+    asked = scrapy.Request(f"{A}/robots.txt", meta={ROBOTS_HOP: True})
+    active = {asked} if crawls == ONLY_ROBOTS else {asked, ASKED, scrapy.Request(A)}
+    downloader, slot = SimpleNamespace(active=active), SimpleNamespace(closing=None)
+    crawler.engine = SimpleNamespace(_slot=slot, downloader=downloader)
+    crawl: Any = Crawl.of(crawler)
+    crawl.engine.starts.pages += sent
+    crawl.waits.idle_time = idled
+    crawl.waits.queue = None if crawls == OF_SCRAPY else Nothing()
+    with crawl.waits.holding("b.example", "asked"):
+        crawl.log._look()
+    crawl.log._alarm.cancel()
+    lines = [line.partition(": ")[0] for line in caplog.messages]
+    assert lines == ([expected] if expected else [])
+
+
+class Nothing:
+    """A queue of which nothing waits."""
+
+    def held(self):
+        return []
 
 
 def waiting(host: str, why: str, seconds: float | None, requests: int = 1) -> Waiting:

@@ -33,6 +33,8 @@ from typing import TYPE_CHECKING, Any
 
 from scrapy.utils.request import request_from_dict
 
+from scrapy_rep.events.stream import Stream
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
@@ -90,6 +92,7 @@ class Ledger:
         at once; *on_unpackable* with one that cannot be serialised, and why. Both count and log.
         """
         self.frontier, self.spider = frontier, spider
+        self.events = Stream.of(spider.crawler)
         self.on_seen, self.on_unpackable = on_seen, on_unpackable
         self.only_here: set[bytes] = set()
         """Fingerprints of requests that cannot be serialised: seen, but for this run alone."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import logging
 import sqlite3
 from collections import Counter
 from contextlib import closing, suppress
@@ -23,10 +22,9 @@ if TYPE_CHECKING:
 
     from scrapy import Request
 
+    from scrapy_rep.events.stream import Stream
     from scrapy_rep.frontier.job_file import JobFile
     from scrapy_rep.frontier.places import Place
-
-logger = logging.getLogger(__name__)
 
 WRITE_AFTER_SECONDS = 0.05
 """Seconds for which changes are gathered, to be written in one transaction."""
@@ -81,7 +79,7 @@ class SqliteLedger(Ledger):
         self._looker = Alarm(self._move_window)
 
     async def open(self) -> None:
-        begin(self._file)
+        begin(self._file, self.events)
         ((newest, waiting),) = self._file.rows(
             "SELECT (SELECT max(id) FROM requests), (SELECT sum(waiting) FROM places)"
         )
@@ -137,7 +135,7 @@ class SqliteLedger(Ledger):
             return False  # rather twice than never
 
     def _tell_unreadable(self, error: sqlite3.Error) -> None:
-        logger.error("%s cannot be read (%s)", self._file.path, error)
+        self.events.tell_failure(f"{self._file.path} cannot be read ({error})")
 
     # Handing out
 
@@ -253,18 +251,16 @@ class SqliteLedger(Ledger):
             self._file.write(self._changes.statements(in_hand))
         except sqlite3.Error as error:
             if self.is_ready:
-                logger.error(
-                    "%s cannot be written (%s). Until it can, no more requests are"
-                    " sent. Nothing is lost",
-                    self._file.path,
-                    error,
+                self.events.tell_failure(
+                    f"{self._file.path} cannot be written ({error}). Until it can, no more"
+                    " requests are sent. Nothing is lost"
                 )
             self._get_stuck()
             return False
         self._changes = Changes()
         if not self.is_ready:
             self.is_ready = True
-            logger.info("%s can be written again", self._file.path)
+            self.events.tell_user(f"{self._file.path} can be written again")
             self.frontier.wake()
         return True
 
@@ -284,21 +280,18 @@ class SqliteLedger(Ledger):
         try:
             if self.write():
                 end(self._file)
-            logger.info(summary(self._file))
+            self.events.tell_user(summary(self._file))
         except sqlite3.Error as error:
-            logger.error("%s: %s", self._file.path, error)
+            self.events.tell_failure(f"{self._file.path}: {error}")
         if self._changes:
-            logger.error(
-                "What came of the last requests is not in %s: the next run sends those"
-                " again",
-                self._file.path,
+            self.events.tell_failure(
+                f"What came of the last requests is not in {self._file.path}: the next run"
+                " sends those again"
             )
         if self._unreadable:
-            logger.error(
-                "%d requests in %s could not be read. They stay there, and are tried"
-                " again by the next run",
-                len(self._unreadable),
-                self._file.path,
+            self.events.tell_failure(
+                f"{len(self._unreadable)} requests in {self._file.path} could not be read."
+                " They stay there, and are tried again by the next run"
             )
         self._writer.cancel()
         self._file.close()
@@ -307,25 +300,24 @@ class SqliteLedger(Ledger):
 # What one run of a job tells the next, and what people are told of a job
 
 
-def begin(file: JobFile) -> None:
+def begin(file: JobFile, events: Stream) -> None:
     """Note that a run begins, and when the last one asked each host last.
 
     Other hosts, and all of them if it was killed, may have been asked just now.
     """
     facts = dict(file.rows(FACTS))
     if RUNNING in facts:
-        logger.warning(
-            "The last run of the job in %s did not come to its end. What it had in hand is"
-            " sent again, and nothing is lost. Requests in hand: %d",
-            file.path.parent,
-            sum(_numbers(facts.get(IN_HAND)).values()),
+        in_hand = sum(_numbers(facts.get(IN_HAND)).values())
+        events.warn_user(
+            f"The last run of the job in {file.path.parent} did not come to its end. What it"
+            f" had in hand is sent again, and nothing is lost. Requests in hand: {in_hand}"
         )
     else:
         now, last_starts = time(), _numbers(facts.get(LAST_STARTS))
         HOSTS.recall({host: now - at for host, at in last_starts.items()})
     file.write([(NEW_FACT, [(RUNNING, 1)])])
     if file.rows("SELECT 1 FROM places LIMIT 1"):
-        logger.info(summary(file))
+        events.tell_user(summary(file))
 
 
 def end(file: JobFile) -> None:

@@ -40,6 +40,7 @@ TESTS = {
     "events": ["events", "log", "evidence"],
     "log": ["log", "crawls/test_told.py"],
     "evidence": ["evidence", "crawls/test_audit.py", "crawls/test_evidence.py"],
+    "commands": ["commands", "crawls/test_approval.py"],
     "protocol": ["protocol", "access/test_origins.py"],
     "judging": ["judging", "crawls/test_mistakes.py", "crawls/test_purposes.py"],
     "pages": ["pages", "crawls/test_page_rules.py", "crawls/test_tdm_files.py"],

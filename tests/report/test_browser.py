@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import re
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
@@ -23,14 +25,30 @@ from tests.report.test_page import HOSTILE
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from pathlib import Path
 
 pytestmark = pytest.mark.browser
 
-HOSTS, FIRST = 120, 100
-COLUMN = {"host": 0, "robots.txt": 1, "sent": 2, "delay": 4, "short": 7}
-BLUE = "rgb(47, 116, 181)"
-SHOWN = "[...document.getElementById('hosts').children].filter(host => !host.hidden)"
+HOSTS = 120
+OPEN_ALL = "document.querySelectorAll('details').forEach(one => { one.open = true })"
+HELPERS = """
+find = (css) => document.querySelector(css)
+all = (css) => [...document.querySelectorAll(css)]
+text = (css) => find(css).textContent.trim()
+style = (css, name) => getComputedStyle(find(css))[name]
+box = (css) => find(css).getBoundingClientRect()
+column = (at) => all("#hosts > *").filter(host => !host.hidden)
+  .map(host => host.firstElementChild.children[at].lastChild.textContent.trim())
+click_head = (at) => find("#heads").children[at].click()
+later = () => new Promise(done => setTimeout(done, 100))
+is_in_sight = (css) => box("nav").bottom <= box(css).top && box(css).top < 900
+is_within = (one, other) => other.left - 1 <= one.left && one.right <= other.right + 1
+  && other.top - 1 <= one.top && one.bottom <= other.bottom + 1
+"""
+"""What ``browser.txt`` asks by."""
+CASES = re.split(
+    r"(?m)^(\S.*)\n\n(?=    )",
+    Path(__file__).with_name("browser.txt").read_text(encoding="utf-8"),
+)[1:]
 
 
 @pytest.fixture(scope="module")
@@ -48,27 +66,28 @@ def report(tmp_path_factory: pytest.TempPathFactory) -> str:
     return (folder / "report.html").as_uri()
 
 
-@pytest.fixture
-def page(browser: Browser, report: str) -> Iterator[Page]:
-    """The page, which must ask for nothing else and have no word in the console."""
-    opened = Page(browser, report)
-    yield opened
-    assert opened.problems == []
-    assert opened.requested == [report]
-
-
-def column(page: Page, name: str) -> list[str]:
-    """Return what stands in a column of the rows that are shown."""
-    cell = (
-        f"host.firstElementChild.children[{COLUMN[name]}].lastChild.textContent.trim()"
-    )
-    found: list[str] = page.eval(f"{SHOWN}.map(host => {cell})")
-    return found
-
-
-def focused(page: Page) -> str:
-    text: str = page.of(":focus", "textContent.trim()")
-    return text
+@pytest.mark.parametrize(
+    "steps",
+    [pytest.param(CASES[at + 1], id=CASES[at]) for at in range(0, len(CASES), 2)],
+)
+def test_page(steps, browser, report):
+    page = Page(browser, report)
+    page.eval(HELPERS)
+    found = None
+    for step in filter(None, map(str.strip, steps.splitlines())):
+        what, _, given = step.partition(" ")
+        if what == "=":
+            assert found == json.loads(given)
+        elif what == "type":
+            page.type(given)
+        elif what == "press":
+            for key in given.split():
+                page.press({"Space": " "}.get(key, key))
+        else:
+            found = page.eval(step)
+    # It must ask for nothing else and have no word in the console.
+    assert page.problems == []
+    assert page.requested == [report]
 
 
 def box(page: Page, css: str) -> list[float]:
@@ -77,207 +96,10 @@ def box(page: Page, css: str) -> list[float]:
     return [page.of(css, f"getBoundingClientRect().{name}") for name in names]
 
 
-def open_all(page: Page) -> None:
-    page.eval(
-        "document.querySelectorAll('details').forEach(each => { each.open = true })"
-    )
-
-
-def click_head(page: Page, name: str) -> None:
-    page.eval(f"document.getElementById('heads').children[{COLUMN[name]}].click()")
-
-
-def test_loads(page):
-    assert page.eval("document.title") == "shop, 2026-10-26: robots.txt"
-    assert page.of("#found", "textContent") == "120 of 120"
-    # Hosts with short gaps come first, and the first is open.
-    assert "of" in column(page, "short")[0]
-    assert page.of(".host", "open")
-    assert page.style("rect.sent", "fill") == BLUE
-
-
-def test_many_hosts_are_a_list_that_is_made_longer(page):
-    assert len(column(page, "host")) == FIRST
-    assert page.of("html", "scrollHeight") < 16_000
-    assert page.of("#all", "textContent") == "Show all 120 hosts"
-    page.of("#all", "click()")
-    assert len(column(page, "host")) == HOSTS
-    assert page.of("#all", "hidden")
-
-
-def test_a_host_stands_once(page):
-    name = column(page, "host")[5]
-    places = (
-        f"[...document.querySelectorAll('.name')].filter(each => each.closest('.host') && "
-        f"each.textContent === {name!r}).length"
-    )
-    assert page.eval(places) == 1
-
-
-def test_sorts_by_figures_and_by_names(page):
-    page.of("#all", "click()")
-
-    def order() -> list[int]:
-        return [int(each.replace(",", "")) for each in column(page, "sent")]
-
-    def state() -> list[str | None]:
-        found: list[str | None] = page.eval(
-            "[...document.getElementById('heads').children]"
-            ".map(head => head.ariaPressed && head.dataset.order)"
-        )
-        return found
-
-    assert state() == [None] * 8
-    click_head(page, "sent")
-    assert order() == sorted(order(), reverse=True)
-    assert len(set(order())) > 20
-    assert state()[COLUMN["sent"]] == "down"
-    click_head(page, "sent")
-    assert order() == sorted(order())
-    assert state()[COLUMN["sent"]] == "up"
-    click_head(page, "host")
-    names = column(page, "host")
-    assert names[:3] == [
-        "www0.shop0.example",
-        "www1.shop1.example",
-        "www2.shop2.example",
-    ]
-    assert names[-1] == f"www{HOSTS - 1}.shop0.example"
-    assert [each for each in state() if each] == ["up"]
-    # Hosts that no delay was asked by come last either way.
-    click_head(page, "delay")
-    assert column(page, "delay")[0] == "5 s"
-    assert column(page, "delay")[-1] == "–"  # noqa: RUF001
-    click_head(page, "delay")
-    assert column(page, "delay")[0] == "0.5 s"
-    assert column(page, "delay")[-1] == "–"  # noqa: RUF001
-
-
-def test_searches_and_filters(page):
-    page.of("#search", "focus()")
-    page.type("SHOP3 www")
-    assert len(column(page, "host")) == 17
-    assert all("shop3" in name for name in column(page, "host"))
-    assert page.of("#found", "textContent") == "17 of 120"
-    assert page.of("#found", "role") == "status"
-
-    def only(value: str) -> None:
-        page.of("#only", f"value = {value!r}")
-        page.of("#only", "dispatchEvent(new Event('change'))")
-
-    only("lacking")
-    assert set(column(page, "robots.txt")) == {"unreachable (503)"}
-    page.of("#search", "value = ''")
-    only("failed")
-    assert 20 < len(column(page, "host")) < FIRST
-    only("short")
-    assert len(column(page, "host")) == 3
-    assert all("of" in each for each in column(page, "short"))
-    page.of("#search", "focus()")
-    page.type("nowhere")
-    assert column(page, "host") == []
-    assert page.of("#found", "textContent") == "0 of 120"
-
-
-def test_works_by_keyboard_alone(page):
-    page.press("Tab")
-    assert focused(page) == "Skip to the hosts"
-    page.press("Enter")
-    assert focused(page) == "Hosts"
-    page.press("Tab")
-    assert page.of(":focus", "id") == "search"
-    page.press("Tab")
-    assert page.of(":focus", "id") == "only"
-    page.press("Tab")
-    assert focused(page) == "Host"
-    assert page.style(":focus", "outlineStyle") == "solid"
-    page.press("Enter")
-    assert column(page, "host")[0] == "www0.shop0.example"
-    page.press(" ")
-    last = f"www{HOSTS - 1}.shop0.example"
-    assert column(page, "host")[0] == last
-    for _ in range(8):
-        page.press("Tab")
-    assert page.of(":focus", "tagName") == "SUMMARY"
-    assert focused(page).startswith(last)
-    for expected in (True, False):
-        page.press("Enter")
-        assert page.of(":focus", "parentElement.open") is expected
-
-
-def test_there_is_a_way_back_up_from_everywhere(page):
-    page.eval("scrollTo(0, document.documentElement.scrollHeight)")
-    _, top, _, bottom = box(page, "nav a")
-    assert 0 <= top < bottom < 60
-    page.of("nav a", "click()")
-    assert page.eval("scrollY") == 0
-
-
-def test_a_link_opens_the_file_at_its_line(page):
-    link = '.more a[href^="#f"]'
-    page.of(link, "click()")
-    page.eval("new Promise(done => setTimeout(done, 100))")
-
-    def is_in_sight() -> bool:
-        """Not below what stays at the top."""
-        return box(page, "nav")[3] <= box(page, ":target")[1] < 900
-
-    assert page.of(":target", "closest('details').open")
-    line = page.of(":target", "innerText")
-    assert re.search(r"Disallow: /(cart|search)/\s+[\d,]+ refused", line)
-    assert is_in_sight()
-    # It leads there a second time, too.
-    page.eval("scrollTo(0, 0)")
-    page.of(":target", "closest('details').open = false")
-    page.of(link, "click()")
-    assert page.of(":target", "closest('details').open")
-    assert is_in_sight()
-
-
-def test_pictures_hold_what_they_draw(page):
-    """Dots stand in their picture, and a short gap below the delay."""
-    assert page.of("#h0 path.short", "getAttribute('d')").startswith("M")
-    assert page.of("#h0 svg", "getAttribute('aria-label')").endswith("short")
-    left, top, right, bottom = box(page, "#h0 .plot")
-    for what in ("path.kept", "path.short", "path.band"):
-        its = box(page, f"#h0 {what}")
-        assert left - 1 <= its[0] <= its[2] <= right + 1
-        assert top - 1 <= its[1] <= its[3] <= bottom + 1
-    assert box(page, "#h0 path.short")[1] > box(page, "#h0 path.band")[1]
-
-
-def test_what_happened_over_time_has_titles_and_one_axis(page):
-    """What was sent and refused; answers and pauses; what waited."""
-    figures = "[...document.querySelectorAll('section[aria-labelledby=time] figure')]"
-    titles = page.eval(f"{figures}.map(each => each.querySelector('h3').textContent)")
-    assert titles == [
-        "Requests sent and refused",
-        "Answers, and hosts left alone",
-        "Requests waiting",
-    ]
-    times = page.eval(
-        f"{figures}.map(each => [...each.querySelectorAll('text[text-anchor=middle]')]"
-        ".map(text => text.textContent).join())"
-    )
-    assert len(set(times)) == 1
-    assert times[0].startswith("07:34,")
-    colours = page.eval(
-        "[...document.querySelectorAll('.legend li')].map(each => [each.textContent.trim(), "
-        "getComputedStyle(each.firstChild).backgroundColor])"
-    )
-    meanings: dict[str, set[str]] = {}
-    for words, colour in colours:
-        meanings.setdefault(colour, set()).add(re.sub("[0-9].*", "", words))
-    # One colour, one meaning: what was sent is blue, as a bar and as a dot.
-    sent = meanings.pop(BLUE)
-    assert sent == {"requests sent", "gap, not short", "longer gap, at the edge"}
-    assert all(len(words) == 1 for words in meanings.values())
-
-
 @pytest.mark.parametrize("width", [320, 360, 700, 1000, 1280])
 def test_no_width_needs_scrolling_sideways(width, browser, report):
     page = Page(browser, report, width=width, height=780, phone=width < 800)
-    open_all(page)
+    page.eval(OPEN_ALL)
     assert page.of("html", "scrollWidth") <= width
     assert page.eval("innerWidth") == width
     # Sorting is at hand there, too.
@@ -357,9 +179,9 @@ def test_what_sites_wrote_does_nothing(browser, tmp_path):
     assert page.problems == []
     assert page.requested == [url]
     # Of a half of a character, the one who asks and the robots.txt make two hosts.
-    assert len(column(page, "host")) == len(HOSTILE) + 1
+    assert page.of("#hosts", "children.length") == len(HOSTILE) + 1
     assert page.eval("document.images.length + document.scripts.length") == 1
-    open_all(page)
+    page.eval(OPEN_ALL)
     assert "<img src=x onerror=alert(1)>" in page.of("body", "innerText")
 
 

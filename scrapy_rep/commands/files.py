@@ -74,15 +74,16 @@ def report(typed: Typed, settings: object, screen: Screen) -> int:
     progress = screen.track(size_of([*typed.audit, *typed.against]), "octets")
     how = {"form": form, "against": typed.against, "chosen": typed.host}
     try:
-        made = make(typed.audit, output, **how, progress=progress.add)
+        audit = make(typed.audit, output, **how, progress=progress.add)
     except AuditError as error:
         raise UsageError(str(error)) from None
-    for warning in made.warnings:
+    for warning in audit.warnings:
         complain(f"warning: {warning}")
-    for host in made.missing:
+    for host in audit.missing:
         complain(f"warning: --host is {host!r}, expected a host of the audits")
     if output != "-":
-        records, hosts = counted(made.records, "record"), counted(made.hosts, "host")
-        for line in (f"{output}: {records} of {hosts}", *made.conclusion):
+        records, hosts = audit.records, audit.sums["hosts"]
+        of = f"{counted(records, 'record')} of {counted(hosts, 'host')}"
+        for line in (f"{output}: {of}", *(said.text for said in audit.conclusion)):
             screen.sum_up(line)
     return 0

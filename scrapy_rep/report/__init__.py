@@ -2,14 +2,12 @@
 
 The door is one function::
 
-    made = make(["audit-1.jsonl.gz", "audit-2.jsonl"], "report.html")
-    made = make(["new.jsonl"], "-", form="json", against=["old.jsonl"])
+    audit = make(["audit-1.jsonl.gz", "audit-2.jsonl"], "report.html")
+    audit = make(["new.jsonl"], "-", form="json", against=["old.jsonl"])
 
-*form* is ``"html"``, a page that loads nothing (it needs Jinja2, the extra
-``report``: without it ``ImportError``), ``"json"``, the sums and those of each host, or ``"csv"``,
-a line for each host. ``"-"`` as an audit is
-standard input, as output standard output. Whatever cannot be done raises ``AuditError``, whose
-text says what was given and what was expected: also where a file is no audit.
+*form* is ``"html"``, a page that loads nothing (it needs Jinja2, the extra ``report``: without it
+``ImportError``), ``"json"``, the sums and those of each host, or ``"csv"``, a line for each host.
+``"-"`` is standard input, or output. Whatever cannot be done raises ``AuditError``.
 """
 
 from __future__ import annotations
@@ -19,7 +17,7 @@ import json
 import sys
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple, TextIO
+from typing import TYPE_CHECKING, TextIO
 
 from scrapy_rep.protocol.printable import printable
 from scrapy_rep.report.audit import Audit, changes
@@ -28,25 +26,10 @@ from scrapy_rep.report.reader import AuditError, size_of
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
-__all__ = ["AuditError", "Made", "make", "size_of"]
+__all__ = ["AuditError", "make", "size_of"]
 
-MAX_BROKEN_LINES = 20
-"""Broken lines that are named in warnings; the page names some more."""
 FORMULA_STARTS = ("=", "+", "-", "@")
 """What makes spreadsheets take a text for a formula."""
-
-
-class Made(NamedTuple):
-    """What came of it, for whoever asked."""
-
-    conclusion: list[str]
-    """Sentences; the first tells whether rules and delays were kept."""
-    records: int
-    hosts: int
-    warnings: list[str]
-    """What could not be read: lines, and files whose last line was torn, as after a kill."""
-    missing: list[str]
-    """Chosen hosts that the audits do not have."""
 
 
 def make(
@@ -57,8 +40,8 @@ def make(
     against: Sequence[str] = (),
     chosen: Iterable[str] = (),
     progress: Callable[[int], None] = lambda octets: None,
-) -> Made:
-    """Read *audits*, those of one crawl, and write what they come to.
+) -> Audit:
+    """Read *audits*, those of one crawl, and write what they come to; return the audit.
 
     *against* are the audits of an earlier crawl: what has changed since is told, too. Hosts that
     are *chosen* are shown in any case, however many there are. *progress* takes the octets that
@@ -72,28 +55,10 @@ def make(
         write = page.write
     with ExitStack() as stack:
         out = stack.enter_context(_written(output, [*audits, *against]))
-        audit = stack.enter_context(Audit(audits, progress))
+        audit = stack.enter_context(Audit(audits, progress, chosen))
         before = stack.enter_context(Audit(against, progress)) if against else None
-        hosts = frozenset(chosen)
-        known = "SELECT 1 FROM host WHERE name = ?"
-        write(out, audit, before, hosts)
-        return Made(
-            conclusion=[said.text for said in audit.conclusion],
-            records=audit.records,
-            hosts=audit.sums["hosts"],
-            warnings=_warnings(audit),
-            missing=[name for name in sorted(hosts) if not audit.values(known, name)],
-        )
-
-
-def _warnings(audit: Audit) -> list[str]:
-    shown = audit.troubles[:MAX_BROKEN_LINES]
-    if more := audit.sums["broken"] - len(shown):
-        shown.append(f"and {more:,} more lines that are broken")
-    if torn := sum(source.torn for source in audit.sources):
-        of = f"{torn:,} of {len(audit.sources):,} files"
-        shown.append(f"{of} end in a torn line, as after a kill; it is ignored")
-    return shown
+        write(out, audit, before)
+        return audit
 
 
 @contextmanager
@@ -119,9 +84,7 @@ def _written(output: str, audits: Sequence[str]) -> Iterator[TextIO]:
         part.unlink(missing_ok=True)
 
 
-def write_json(
-    out: TextIO, audit: Audit, before: Audit | None, chosen: frozenset[str]
-) -> None:
+def write_json(out: TextIO, audit: Audit, before: Audit | None) -> None:
     first, last = audit.span
     names = ("own_delay", "records", "sums", "causes", "unsent", "runs")
     found = {
@@ -130,19 +93,17 @@ def write_json(
         "last": last,
         **{name: getattr(audit, name) for name in names},
         **({"changes": changes(before, audit)} if before else {}),
-        "hosts": audit.hosts(chosen),
+        "hosts": audit.hosts(),
     }
     json.dump(found, out, indent=1)
     out.write("\n")
 
 
-def write_csv(
-    out: TextIO, audit: Audit, before: Audit | None, chosen: frozenset[str]
-) -> None:
+def write_csv(out: TextIO, audit: Audit, before: object) -> None:
     """Write a line for each host. What a sheet would compute is marked as text."""
     writer = csv.writer(out, lineterminator="\n")
     writer.writerow(audit.values("SELECT name FROM pragma_table_info('host')"))
-    for host in audit.hosts(chosen):
+    for host in audit.hosts():
         name = printable(host.pop("name"))
         mark = "'" if name.startswith(FORMULA_STARTS) else ""
         writer.writerow([mark + name, *host.values()])

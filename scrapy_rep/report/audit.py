@@ -7,7 +7,6 @@ import sqlite3
 import zlib
 from collections import defaultdict
 from difflib import unified_diff
-from functools import cached_property
 from itertools import groupby
 from operator import itemgetter
 from pathlib import Path
@@ -22,10 +21,10 @@ if TYPE_CHECKING:
 
     from typing_extensions import Self
 
-    from scrapy_rep.report.sentences import Said
-
 Row = dict[str, Any]
 MAX_RUNS = 1000
+MAX_WARNINGS = 20
+"""Broken lines that are named in warnings; the page names some more."""
 RANK = "short DESC, against + dry DESC, not_sent DESC, not_again DESC, urls DESC, name"
 """Hosts in the order of how much there is to see."""
 KEPT_PART = 0.99
@@ -44,14 +43,19 @@ HOSTS = "SELECT name, most AS delay, not_sent FROM host"
 
 
 class Audit:
-    """The files of an audit, in a database until it is closed."""
+    """The files of an audit, in a database until it is closed, and what they come to."""
 
     def __init__(
         self,
         names: Sequence[str],
         progress: Callable[[int], None] = lambda octets: None,
+        chosen: Iterable[str] = (),
     ) -> None:
-        """Raise ``AuditError`` where one cannot be read or is no audit."""
+        """Raise ``AuditError`` where one cannot be read or is no audit.
+
+        Hosts that are *chosen* come first.
+        """
+        self.chosen = sorted(set(chosen))
         self._database = sqlite3.connect("", isolation_level=None)
         try:
             self._run("records.sql")
@@ -62,18 +66,47 @@ class Audit:
             sql = "INSERT INTO gap VALUES (?, ?, ?, ?, ?)"
             self._database.executemany(sql, gaps)
             self._run("tables.sql")
+            self.sources, self.troubles = reader.sources, reader.troubles
+            self._sum_up()
         except BaseException as error:
             self._database.close()
             if not isinstance(error, sqlite3.OperationalError):
                 raise
             why = f"too much for a temporary file: {error}"
             raise AuditError("audit", [*names], why, "more room") from None
-        self.sources, self.troubles = reader.sources, reader.troubles
-        self.records = sum(each.records + each.unknown for each in self.sources)
 
     def _run(self, script: str) -> None:
         path = Path(__file__).with_name(script)
         self._database.executescript(path.read_text(encoding="utf-8"))
+
+    def _sum_up(self) -> None:
+        self.records = sum(each.records + each.unknown for each in self.sources)
+        (self.span,) = self._database.execute("SELECT * FROM span")
+        """The times of the first and of the last record."""
+        self.runs = self.rows("SELECT * FROM run ORDER BY time LIMIT ?", MAX_RUNS)
+        """The workers, each from its start to its end; ``ended`` is why, None: nobody says."""
+        for run in self.runs:
+            run["settings"] = json.loads(run["settings"] or "{}")
+        delays = (run["settings"].get("DOWNLOAD_DELAY") for run in self.runs)
+        self.own_delay = max((d for d in delays if type(d) in {int, float}), default=0)
+        """The seconds of the longest DOWNLOAD_DELAY of the runs; 0: they have none."""
+        self.causes: dict[str, list[Row]] = defaultdict(list)
+        """How many URLs and requests there are of each kind, by cause."""
+        for row in self.rows("SELECT * FROM cause ORDER BY requests DESC, cause"):
+            self.causes[row.pop("what")].append(row)
+        sql = "SELECT cause, requests FROM unsent ORDER BY requests DESC, cause"
+        self.unsent: dict[str, int] = dict(self._database.execute(sql))
+        """Requests that still waited when their run ended, by cause."""
+        (found,) = self.rows("SELECT * FROM total")
+        self.sums = {name: value or 0 for name, value in found.items()}
+        """What all hosts come to together, by the names of their columns, and more."""
+        self.sums["unsent"] = sum(self.unsent.values())
+        self.sums["unfinished"] = sum(run["ended"] is None for run in self.runs)
+        self.sums["broken"] = sum(source.broken for source in self.sources)
+        self.conclusion = conclusion(self)
+        sql = "SELECT 1 FROM host WHERE name = ?"
+        self.missing = [name for name in self.chosen if not self.values(sql, name)]
+        """Chosen hosts that it does not have."""
 
     def __enter__(self) -> Self:
         return self
@@ -91,61 +124,25 @@ class Audit:
         """Return the first column of what a query finds."""
         return [row[0] for row in self._database.execute(sql, values)]
 
-    @cached_property
-    def span(self) -> tuple[float, float]:
-        """The times of the first and of the last record."""
-        return tuple(self._database.execute("SELECT * FROM span").fetchone())
-
-    @cached_property
-    def sums(self) -> Row:
-        """What all hosts come to together, by the names of their columns, and more."""
-        (found,) = self.rows("SELECT * FROM total")
-        found["unsent"] = sum(self.unsent.values())
-        found["unfinished"] = sum(run["ended"] is None for run in self.runs)
-        found["broken"] = sum(source.broken for source in self.sources)
-        return {name: value or 0 for name, value in found.items()}
-
-    @cached_property
-    def causes(self) -> dict[str, list[Row]]:
-        """How many URLs and requests there are of each kind, by cause."""
-        found = defaultdict(list)
-        for row in self.rows("SELECT * FROM cause ORDER BY requests DESC, cause"):
-            found[row.pop("what")].append(row)
-        return found
-
-    @cached_property
-    def unsent(self) -> dict[str, int]:
-        """Requests that still waited when their run ended, by cause."""
-        sql = "SELECT cause, requests FROM unsent ORDER BY requests DESC, cause"
-        return dict(self._database.execute(sql))
-
-    @cached_property
-    def runs(self) -> list[Row]:
-        """The workers, each from its start to its end; ``ended`` is why, None: nobody says."""
-        found = self.rows("SELECT * FROM run ORDER BY time LIMIT ?", MAX_RUNS)
-        for run in found:
-            run["settings"] = json.loads(run["settings"] or "{}")
-        return found
-
-    @cached_property
-    def own_delay(self) -> float:
-        """The seconds of the longest DOWNLOAD_DELAY of the runs; 0: they have none."""
-        delays = (run["settings"].get("DOWNLOAD_DELAY") for run in self.runs)
-        return max((each for each in delays if type(each) in {int, float}), default=0)
-
-    @cached_property
-    def conclusion(self) -> list[Said]:
-        return conclusion(self)
-
-    def hosts(self, chosen: Iterable[str] = (), most: int = -1) -> list[Row]:
-        """Return *most* hosts by how much there is to see, besides *chosen* ones, which lead."""
-        names = list(chosen)
+    def hosts(self, most: int = -1) -> list[Row]:
+        """Return *most* hosts by how much there is to see, besides chosen ones, which lead."""
         is_chosen = "name IN (SELECT value FROM json_each(?))"
         return self.rows(
             f"SELECT * FROM host ORDER BY {is_chosen} DESC, {RANK} LIMIT ?",  # noqa: S608
-            json.dumps(names),
-            most + len(names) if most >= 0 else -1,
+            json.dumps(self.chosen),
+            most + len(self.chosen) if most >= 0 else -1,
         )
+
+    @property
+    def warnings(self) -> list[str]:
+        """What could not be read: lines, and files whose last line was torn, as after a kill."""
+        shown = self.troubles[:MAX_WARNINGS]
+        if more := self.sums["broken"] - len(shown):
+            shown.append(f"and {more:,} more lines that are broken")
+        if torn := sum(source.torn for source in self.sources):
+            of = f"{torn:,} of {len(self.sources):,} files"
+            shown.append(f"{of} end in a torn line, as after a kill; it is ignored")
+        return shown
 
 
 def gaps_of(events: Iterable[Event]) -> Iterator[Gap]:

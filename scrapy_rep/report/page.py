@@ -64,13 +64,12 @@ def write(
     out: TextIO,
     audit: Audit,
     before: Audit | None = None,
-    chosen: frozenset[str] = frozenset(),
     shows: Shows | None = None,
 ) -> None:
     """Write the page."""
     shows = shows or Shows()
     files = files_of(audit, shows.files)
-    hosts = audit.hosts(chosen, shows.hosts)
+    hosts = audit.hosts(shows.hosts)
     anchors = {
         (file["digest"], line["number"]): f"{file['id']}-{line['number']}"
         for file in files
@@ -78,7 +77,7 @@ def write(
     }
     for number, host in enumerate(hosts):
         host["states"] = audit.rows(STATES, host["name"])
-        host["id"] = f"h{number}" if number < shows.detailed + len(chosen) else ""
+        host["id"] = f"h{number}" if number < shows.detailed + len(audit.chosen) else ""
         if host["id"]:
             _detail(audit, host, anchors)
     template = _environment().get_template("report.html")

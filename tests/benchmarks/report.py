@@ -33,7 +33,7 @@ page = Path(sys.argv[1])
 made = make(sys.argv[2:], str(page))
 # Not ru_maxrss: Linux hands that of the parent on.
 (peak,) = re.findall(r"VmHWM:\s+(\d+) kB", Path("/proc/self/status").read_text())
-print(made.records, made.hosts, process_time() - started, peak, page.stat().st_size)
+print(made.records, made.sums["hosts"], process_time() - started, peak, page.stat().st_size)
 """
 
 

@@ -91,7 +91,7 @@ def test_any_records(records):
         assert audit.records == len(records)
         assert audit.troubles == []
         page = StringIO()
-        write(page, audit, None, frozenset(), Shows(hosts=2, detailed=1, files=1))
+        write(page, audit, None, Shows(hosts=2, detailed=1, files=1))
         sums = audit.sums
     text = outline(page.getvalue()).text
     decided = [each for each in records if each["type"] == "decision"]

@@ -48,7 +48,7 @@ def test_csv_has_a_line_for_each_host(tmp_path):
 def test_a_crawl_of_nothing(form, tmp_path):
     audit = write(tmp_path / "audit.jsonl", [run(), end(START + 1)])
     made = make([audit], str(tmp_path / "report"), form=form)
-    assert (made.records, made.hosts) == (2, 0)
+    assert (made.records, made.sums["hosts"]) == (2, 0)
     assert (tmp_path / "report").stat().st_size > 100
 
 
@@ -57,7 +57,7 @@ def test_the_forms_agree(tmp_path):
     for form in ("json", "csv", "html"):
         made = make([audit], str(tmp_path / form), form=form)
     hosts = json.loads((tmp_path / "json").read_text())["hosts"]
-    assert made.hosts == len(hosts) == 40
+    assert made.sums["hosts"] == len(hosts) == 40
     with (tmp_path / "csv").open(newline="") as file:
         assert [row["name"] for row in csv.DictReader(file)] == [
             host["name"] for host in hosts
@@ -116,7 +116,7 @@ def test_workers_that_crawled_together(tmp_path):
         for at in range(100)
     ]  # fmt: skip
     made = make(names[::-1], str(tmp_path / "report.html"))
-    assert made.conclusion[0] == (
+    assert made.conclusion[0].text == (
         "No URL that a rule disallows was requested; every delay was kept (599 gaps, none "
         "short)."
     )

@@ -221,7 +221,8 @@ def found_in(copy: Path, parts: list[Part]) -> NoReturn:
     """End this process with 0 if no test of the parts fails in `copy`."""
     os.chdir(copy)
     os.environ["PYTHONPATH"] = sys.path[0] = str(copy)
-    for name in [name for name in sys.modules if name.partition(".")[0] == "tests"]:
+    ours = {"scrapy_rep", "tests"}
+    for name in [name for name in sys.modules if name.partition(".")[0] in ours]:
         del sys.modules[name]  # those of the repository itself
     assert "scrapy_rep" not in sys.modules  # nor that
     for part in parts:

@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 
 BODY = "User-agent: *\nCrawl-delay: 1\nDisallow: /p\nDisallow: /q\n"
 WORD = re.compile(r'(?:"[^"]*"|\S)+')
+TIMES = re.compile(r"([\d.]+)(?:\+([\d.]+))?(?:\*(\d+))?")
+"""When something is for the first time, seconds to the next time, and how many times."""
 
 
 def at(seconds: float) -> float:
@@ -62,7 +64,7 @@ def cases(name: str) -> list[Any]:
 
 def records_of(text: str) -> list[Record]:
     """Return the records that a line stands for: a URL that is "tried" is allowed, and sent."""
-    time, kind, *words = WORD.findall(text)
+    when, kind, *words = WORD.findall(text)
     args: list[Any] = [
         word.strip('"') for word in words if "=" not in word or word[0] == "/"
     ]
@@ -77,8 +79,13 @@ def records_of(text: str) -> list[Record]:
     elif kind == "waiting":
         args[1] = int(args[1])
     kinds = ("allowed", "sent") if kind == "tried" else (kind,)
-    when = at(float(time))
-    return [getattr(audits, each)(when, *args, **more) | of_host for each in kinds]
+    first, step, number = TIMES.fullmatch(when).groups("0")  # type: ignore[union-attr]
+    times = [at(float(first) + n * float(step)) for n in range(int(number) or 1)]
+    return [
+        getattr(audits, each)(time, *args, **more) | of_host
+        for time in times
+        for each in kinds
+    ]
 
 
 def fields_of(words: list[str]) -> dict[str, Any]:

@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
+import json
 import re
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from scrapy_rep.report.charts import Chart, charts, host_chart
 from scrapy_rep.report.sentences import gap, seconds
-from tests.audits import allowed, answered, back_off, end, refused, run, sent, waiting
-from tests.report.reading import at, audit_of
+from tests.audits import allowed, sent
+from tests.report.reading import at, audit_of, cases
 
 if TYPE_CHECKING:
-    from tests.audits import Record
+    from scrapy_rep.report.audit import Audit
 
 
 def dots(path: str) -> list[tuple[float, float]]:
@@ -23,64 +24,46 @@ def dots(path: str) -> list[tuple[float, float]]:
     ]
 
 
-def host_chart_of(*starts: float, delay: float = 0, **settings: object) -> Chart:
+def levels(chart: Chart) -> dict[str, tuple[int, int]]:
+    """Return the first and the last part of each level."""
+    parts = {part: pieces[0][2] for part, pieces in chart.bars if pieces}
+    of = {
+        level: [part for part in parts if parts[part] == level]
+        for level in parts.values()
+    }
+    assert all(its == list(range(its[0], its[-1] + 1)) for its in of.values())
+    return {str(level): (its[0], its[-1]) for level, its in of.items()}
+
+
+def fact(audit: Audit, name: str) -> Any:
+    which, _, what = name.partition(".")
+    of_crawl = {chart.title: chart for chart in charts(audit)}
+    if which == "titles":
+        return list(of_crawl)
+    named = (chart for title, chart in of_crawl.items() if title.endswith(which))
+    chart = host_chart(audit, audit.hosts()[0]) if which == "host" else next(named)
+    if chart is None or what == "levels":
+        return chart and levels(chart)
+    if what in {"kept", "short", "longer"}:
+        return dots(chart.paths[what])
+    return chart.paths.get(what, getattr(chart, what, None))
+
+
+@pytest.mark.parametrize(("files", "expected"), cases("charts.txt"))
+def test_where_things_stand(files, expected):
+    with audit_of(*files) as audit:
+        for name, given in (line.split(" = ") for line in expected):
+            assert json.loads(json.dumps(fact(audit, name))) == json.loads(given), name
+
+
+def host_chart_of(*starts: float, delay: float = 0) -> Chart:
     """Return the chart of a host that was asked at some times, and asks for a delay."""
-    records: list[Record] = [run(at(0), settings=settings)]
-    records.append(allowed(at(0), "a.example", "/", delay=delay))
+    records = [allowed(at(0), "a.example", "/", delay=delay)]
     records += [sent(at(start), "a.example", "/") for start in starts]
     with audit_of(records) as audit:
         chart = host_chart(audit, audit.hosts()[0])
     assert chart is not None
     return chart
-
-
-def charts_of(*files: list[Record]) -> dict[str, Chart]:
-    with audit_of(*files) as audit:
-        return {chart.title: chart for chart in charts(audit)}
-
-
-def test_dots_by_time_and_gap():
-    chart = host_chart_of(0, 1, 1.5, 9, 10, delay=1, DOWNLOAD_DELAY=2)
-    # From the first request to the last one; four delays high.
-    assert (chart.right, chart.top, chart.bottom) == (10, 4, 0)
-    assert dots(chart.paths["kept"]) == [(1, 1), (10, 1)]
-    assert dots(chart.paths["short"]) == [(1.5, 0.5)]
-    assert dots(chart.paths["longer"]) == [(9, 4)]
-    assert chart.paths["band"] == "M0 0V-1H1V-1H1.5V-1H9V-1H10V0z"
-    assert chart.paths["own"] == "M0 -2H10"
-    assert chart.rows == [(0, "0 s"), (2, "2 s"), (4, "4 s")]
-    assert chart.columns == [
-        (number * 2, f"07:33:{20 + number * 2}") for number in range(6)
-    ]
-
-
-def test_the_delay_may_change():
-    with audit_of(
-        [
-            allowed(at(0), "a.example", "/", delay=1),
-            sent(at(0), "a.example", "/"),
-            sent(at(1), "a.example", "/"),
-            allowed(at(2), "a.example", "/", delay=2),
-            sent(at(3), "a.example", "/"),
-            sent(at(5), "a.example", "/"),
-        ]
-    ) as audit:
-        chart = host_chart(audit, audit.hosts()[0])
-    assert chart is not None
-    assert chart.paths["band"] == "M0 0V-1H1V-2H3V-2H5V0z"
-
-
-def test_without_a_delay_most_gaps_are_in_the_picture():
-    starts = [number * 0.1 for number in range(61)]
-    chart = host_chart_of(*starts, 15.0)
-    assert chart.legend == ["kept", "longer"]
-    assert len(dots(chart.paths["kept"])) == 60
-    assert len(dots(chart.paths["longer"])) == 1
-
-
-def test_a_delay_that_no_axis_can_show():
-    chart = host_chart_of(0, 0, 0, 0, 0, delay=5e-324)
-    assert (chart.top, len(dots(chart.paths["short"]))) == (1, 4)
 
 
 def test_no_short_gap_is_lost_among_many():
@@ -90,73 +73,6 @@ def test_no_short_gap_is_lost_among_many():
     assert len(dots(chart.paths["short"])) == 1
     assert 80 < len(dots(chart.paths["kept"])) < 100
     assert chart.group == 53
-
-
-@pytest.mark.parametrize(
-    ("starts", "is_drawn"),
-    [((0,), False), ((0, 1, 2), False), ((0, 0.5), True), ((0, 1, 2, 3), True)],
-    ids=["no gap", "two", "a short one", "three"],
-)
-def test_gaps_are_drawn_where_there_is_something_to_see(starts, is_drawn):
-    records = [allowed(at(0), "a.example", "/", delay=1)]
-    records += [sent(at(start), "a.example", "/") for start in starts]
-    with audit_of(records) as audit:
-        assert (host_chart(audit, audit.hosts()[0]) is not None) is is_drawn
-
-
-def test_requests_at_one_time():
-    assert len(dots(host_chart_of(0, 0, 0, 0).paths["kept"])) == 3
-
-
-def test_bars_of_the_crawl():
-    (chart,) = charts_of(
-        [
-            run(at(0)),
-            *(sent(at(1), "a.example", "/") for _ in range(60)),
-            *(sent(at(1), "a.example", "/robots.txt", robots=True) for _ in range(20)),
-            *(refused(at(1), "a.example", "/") for _ in range(30)),
-            refused(at(12), "a.example", "/"),
-            end(at(12)),
-        ]
-    ).values()
-    assert (chart.width, chart.right) == (0.2, 61)  # it ends with the crawl
-    # Round steps: there is room for 100 above the axis and 50 below it.
-    assert (chart.bottom, chart.top) == (-50, 100)
-    assert chart.rows == [(-50, "50"), (0, "0"), (50, "50"), (100, "100")]
-    assert chart.bars == [
-        (5, [("sent", -60, 60), ("robots", -80, 20), ("refused", 0, 30)]),
-        (60, [("refused", 0, 1)]),
-    ]
-    assert chart.columns[1] == (25, "07:33:25")
-    assert chart.legend == ["sent", "robots", "refused"]
-
-
-def test_a_crawl_of_a_moment_has_no_picture():
-    assert charts_of([sent(at(0), "a", "/"), sent(at(0.5), "a", "/")]) == {}
-    assert charts_of([sent(at(0), "a", "/"), sent(at(0.9), "a", "/")]) != {}
-
-
-def test_answers_are_drawn_where_some_failed():
-    well = [sent(at(0), "a", "/"), answered(at(1), "a", "/"), end(at(9))]
-    assert list(charts_of(well)) == ["Requests sent and refused"]
-    found = charts_of([*well, back_off(at(2), "a", 5.0)])
-    assert found["Answers, and hosts left alone"].legend == ["answered", "alone"]
-
-
-def test_what_waits_does_so_until_that_changes():
-    one = [
-        run(at(0)),
-        waiting(at(10), "parked", 7, hosts=1),
-        waiting(at(10), "pace", 2, hosts=1),
-        waiting(at(20), "parked", 1, hosts=1),
-        waiting(at(20), "odd", 5, host="a.example"),  # of one host: among the others
-        end(at(40)),
-    ]
-    other = [waiting(at(10), "parked", 3, hosts=1), end(at(30)), end(at(119))]
-    chart = charts_of(one, other)["Requests waiting"]
-    levels = {part: pieces[0][2] for part, pieces in chart.bars if pieces}
-    expected = dict.fromkeys(range(10, 21), 12) | dict.fromkeys(range(21, 31), 6)
-    assert levels == expected | dict.fromkeys(range(31, 41), 3)
 
 
 @pytest.mark.parametrize(

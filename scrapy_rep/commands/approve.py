@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import defaultdict
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -13,12 +14,12 @@ from scrapy_rep.commands.terminal import Answer, Screen, complain
 from scrapy_rep.commands.typed import fail
 from scrapy_rep.judging.ruling import Judge
 from scrapy_rep.policies.agreed import (
+    HEAD,
     INDENT,
     Blocks,
     head_of,
     read_approved,
     terms_of,
-    written,
 )
 from scrapy_rep.protocol.printable import explain, printable, without_user
 
@@ -32,6 +33,8 @@ if TYPE_CHECKING:
 
 URL_NAMES = ("start_urls", "sitemap_urls")
 """Attributes of a spider's class that name URLs."""
+BLOCK = re.compile(r"(?m)^([^\s#].*)\n((?:(?:[ \t#].*)?\n)*)")
+"""A block of the file: its head, and what is below that, comments among it."""
 
 
 def tell(typed: Typed, settings: ScrapySettings, screen: Screen) -> int:
@@ -45,6 +48,10 @@ def tell(typed: Typed, settings: ScrapySettings, screen: Screen) -> int:
         fail("No URL is known. Type one, or --spider NAME of a spider with start_urls.")
     path = Path(typed.file)
     before = read_approved(str(path)) if path.exists() else {}
+    text = path.read_text(encoding="utf-8") if before else ""
+    blocks: dict[str, str] = defaultdict(str)
+    for head, its in BLOCK.findall(f"{text}\n"):
+        blocks[head.strip()] += f"{its.rstrip()}\n"
     ours, agents = settings_and_agents(typed, settings)
     approving = Approving(screen, typed, agents, Judge(ours))
     ask(urls, approving)
@@ -61,25 +68,14 @@ def tell(typed: Typed, settings: ScrapySettings, screen: Screen) -> int:
             "urls": approving.comments[head],
         }
         screen.say(words, answer)
+        notes = (f"# {each}" for each in approving.comments[head])
+        lines = (f"{INDENT}{each}\n" for each in (*terms, *notes))
+        blocks[head] = "".join(lines)
     if approving.blocks:
-        kept = _comments_of(path) if before else {}
-        text = written(before | approving.blocks, kept | approving.comments)
-        path.write_text(text, encoding="utf-8")
+        parts = (f"\n{head}\n{blocks[head]}" for head in sorted(blocks))
+        path.write_text(f"{HEAD}\n{''.join(parts)}", encoding="utf-8")
         screen.sum_up(f"Written to {path}")
     return approving.status
-
-
-def _comments_of(path: Path) -> dict[str, list[str]]:
-    """Return the comments in the file at *path*, by the heads of their blocks."""
-    found: dict[str, list[str]] = defaultdict(list)
-    head = ""
-    for line in path.read_text(encoding="utf-8").splitlines():
-        content = line.strip()
-        if content and not line[0].isspace():
-            head = content
-        elif content.startswith("# "):
-            found[head].append(content[2:])
-    return found
 
 
 @dataclass

@@ -33,7 +33,7 @@ from scrapy_rep.protocol.preferences import UNSTATED
 from scrapy_rep.protocol.printable import duration, printable
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
+    from collections.abc import Callable
     from datetime import date
 
     from scrapy_rep.events.stream import Stream
@@ -206,15 +206,6 @@ def read_approved(path: str) -> Blocks:
             wrong = f"{expected}; line {number}, {content!r}, is neither ORIGIN for AGENT nor below one"
             raise SettingError(SETTING, path, wrong)
     return {head: tuple(each) for head, each in blocks.items()}
-
-
-def written(blocks: Blocks, comments: Mapping[str, Iterable[str]]) -> str:
-    """Return the text of a file with *blocks*, each with its *comments*."""
-    lines = [HEAD]
-    for head in sorted(blocks):
-        notes = (f"# {each}" for each in comments.get(head, ()))
-        lines += ["", head, *(INDENT + each for each in (*blocks[head], *notes))]
-    return "\n".join(lines) + "\n"
 
 
 class Approval:

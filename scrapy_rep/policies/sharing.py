@@ -92,6 +92,10 @@ class Errand(Waiters[T]):
     task: Deferred[Any] | None = None
     """``None``: it is just being begun."""
 
+    def tell(self, found: T) -> None:
+        self.is_needed = False
+        super().tell(found)
+
     def break_off(self) -> None:
         if self.task is not None:
             self.task.cancel()

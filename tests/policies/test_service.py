@@ -30,6 +30,7 @@ from tests.utils import (
     GOES_ON,
     NO_BOUND,
     BrokenStore,
+    DictStore,
     coroutine_test,
     fields,
     make_crawler,
@@ -325,6 +326,20 @@ async def test_a_refresh_runs_while_the_copy_serves(clock, make_store):
         True
     ] * 3
     assert (site.fetches, site.most_under_way) == (2, 1)
+
+
+@service_test
+async def test_a_refresh_is_needed_by_nobody_whom_the_copy_serves(clock):
+    """It is broken off at once when the crawl ends."""
+    site, store = Site(), DictStore()
+    assert not await Crawl(site, store).allows()
+    clock.to(23 * HOUR)
+    site.hold()
+    again = Crawl(site, store)
+    assert not await again.allows()
+    (errand,) = again.policies.errands.under_way.values()
+    assert not errand.is_needed
+    site.release()
 
 
 @service_test

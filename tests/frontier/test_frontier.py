@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 from scrapy import Request
+from twisted.internet.defer import Deferred
 
 from scrapy_rep.frontier import frontier as frontier_module
 from scrapy_rep.frontier import places, sqlite
@@ -202,6 +203,31 @@ async def test_a_place_that_must_wait_holds_no_other(make, tmp_path, monkeypatch
             assert_empty(waiting.frontier)
             await waiting.close()
 
+    await on_crawler(body, ROBOTSTXT_OBEY=True)
+
+
+@coroutine_test
+async def test_policies_that_are_not_known_are_asked_for_ahead(monkeypatch):
+    asked: dict[str, Deferred[None]] = {}
+
+    def ask(self: Any, origin: str, page: Request, *, ahead: bool) -> Deferred[None]:
+        assert ahead
+        asked[origin] = Deferred()
+        return asked[origin]
+
+    async def body(crawler: Any) -> None:
+        waiting = await Waiting.opened(crawler)
+        for number, host in enumerate("abc"):
+            waiting.push(request(host, number))
+        assert await waiting.pop() is None
+        assert sorted(asked) == [f"http://{host}.example" for host in "abc"]
+        assert {held.cause for held in waiting.frontier.held()} == {"asked"}
+        assert_each_in_one_place(waiting.frontier)
+        asked["http://b.example"].callback(None)
+        assert numbers(await waiting.all_of()) == [1]  # the gate will ask, if need be
+        await waiting.close()
+
+    monkeypatch.setattr(Policies, "ask", ask)
     await on_crawler(body, ROBOTSTXT_OBEY=True)
 
 

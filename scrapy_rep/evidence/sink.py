@@ -89,7 +89,6 @@ class Sink:
         self._file: IO[bytes] | None = None
         self._lines: Any = None
         """What lines are written to: the file, or what compresses them for it."""
-        self._retry_at = 0.0
         self._waiting: deque[str] = deque()
         # Each number is changed by one of the two threads only.
         self._given = self._done = 0  # octets

@@ -151,6 +151,16 @@ async def test_another_file_is_begun_after_a_while(tmp_path, monkeypatch):
     assert (target._errors, target.lost, target.written) == (1, 1, 2)
 
 
+def test_no_empty_file_is_left_where_none_can_be_written(tmp_path, monkeypatch):
+    def full(*_: object) -> None:
+        raise OSError("the disk is full")
+
+    monkeypatch.setattr(sink.Sink, "_write", full)
+    with pytest.raises(SettingError, match="the disk is full"):
+        opened(tmp_path / "audit.jsonl")
+    assert not list(tmp_path.iterdir())
+
+
 # Where it goes
 
 

@@ -6,12 +6,14 @@ import json
 from time import monotonic
 
 import pytest
+from scrapy import signals
 
 from scrapy_rep.crawl import Crawl
 from scrapy_rep.events.of_requests import Waited
+from scrapy_rep.evidence import audit
 from scrapy_rep.evidence.audit import AT_A_TIME, MOST_HOSTS, WaitingLines
 from scrapy_rep.log.waits import Held
-from tests.utils import Pages, coroutine_test, make_crawler
+from tests.utils import Pages, coroutine_test, make_crawler, until
 
 
 class Queue:
@@ -36,17 +38,21 @@ def queue():
 
 
 @pytest.fixture
-def look(queue):
-    """Return a function that has it look once more, and returns what was written."""
-    told: list[Waited] = []
+def crawl(queue):
     crawler = make_crawler()
     crawler.spider = Pages()
     crawl = Crawl.of(crawler)
     crawl.waits.queue = queue
-    events = crawl.events
-    events.wall_at_zero = 0.0
-    events.listen(told.append, [Waited])
-    found = WaitingLines(crawler, events, crawl.waits)
+    crawl.events.wall_at_zero = 0.0
+    return crawl
+
+
+@pytest.fixture
+def look(crawl):
+    """Return a function that has it look once more, and returns what was written."""
+    told: list[Waited] = []
+    crawl.events.listen(told.append, [Waited])
+    found = WaitingLines(crawl.crawler, crawl.events, crawl.waits)
 
     async def once():
         await found._look()
@@ -123,3 +129,16 @@ async def test_many_hosts_have_few_lines(queue, look):
     second = await look()
     assert len(second) == MOST_HOSTS
     assert not {each["host"] for each in second} & {each.get("host") for each in first}
+
+
+@coroutine_test
+async def test_it_looks_again_and_again(crawl, queue, monkeypatch):
+    monkeypatch.setattr(audit, "LEAST_LOOK_SECONDS", 0.01)
+    told: list[Waited] = []
+    crawl.events.listen(told.append, [Waited])
+    found = WaitingLines(crawl.crawler, crawl.events, crawl.waits)
+    crawl.crawler.signals.send_catch_log(signals.spider_opened)
+    for number in (1, 2, 3):
+        queue.has = [Held("a.example", "pace", None, number)]
+        await until(lambda: told and told[-1].requests == number)  # noqa: B023
+    found.close()

@@ -99,6 +99,23 @@ def test_what_is_told_once_is_counted_each_time(caplog):
     assert crawler.stats.get_value("rep/store/errors") == 3
 
 
+def test_that_an_origin_is_given_up_is_told_once(caplog):
+    caplog.set_level(logging.INFO, logger="scrapy_rep")
+    crawl = Crawl.of(made())
+    start = 1000.0
+    for number, (again, waits) in enumerate([(0, 1), (1, 1), (1, 0), (1, 0)]):
+        event = unreachable(again=bool(again), waits=bool(waits))
+        event.time = start + 60 * number
+        crawl.events.tell(event)
+    crawl.events.tell(of_hosts.Reachable(A))  # nobody knows that it was not
+    first, second, given_up = caplog.messages
+    assert "is unreachable" in first
+    assert "is still unreachable (503): " in second
+    assert (
+        "is still unreachable (503) after 2 min: its requests are refused" in given_up
+    )
+
+
 def test_what_failed_is_told_with_its_traceback(caplog):
     crawl = Crawl.of(made())
     crawl.events.warn_user("100%")

@@ -189,7 +189,13 @@ def test_asks_as_the_attributes_of_a_spider_say(tmp_path):
     assert done.rows["agent"] == ["MineBot"]
 
 
-def test_a_question_writes_no_audit():
-    settings = ScrapySettings({"REP_AUDIT_URI": "audit.jsonl"})
+@pytest.mark.parametrize("store", [None, "sqlite"])
+def test_a_question_writes_no_audit_and_asks_the_job(store):
+    given = {"REP_AUDIT_URI": "audit.jsonl", "JOBDIR": "job", "REP_STORE": store}
+    settings = ScrapySettings(given)
     prepare(settings)
-    assert settings.get("REP_AUDIT_URI") is None
+    assert (settings["REP_AUDIT_URI"], settings["JOBDIR"]) == (None, None)
+    assert (settings["REP_STORE"], settings["REP_STORE_PATH"]) == (
+        "sqlite",
+        "job/robots.sqlite",
+    )

@@ -48,7 +48,7 @@ def test_what_comes_out(body, coding):
 @pytest.mark.parametrize(
     ("body", "coding"),
     [
-        (RULES, "br"), (RULES, "gzip"), (RULES, "zstd"), (RULES, "X-Compress"),
+        *((RULES, name) for name in ("br", "gzip", "zstd", "X-Compress", "dcb", "dcz", "exi", "sdch")),
         (zipped(RULES), "binary"), (zipped(RULES), "gunzip"),
         (b"\x28\xb5\x2f\xfd\x04\x58" + RULES, "zst" * 100),
         (zipped(b"User-agent: *\x00"), "gzip, utf-8"), (zipped(RULES)[:-1], "gzip"),

@@ -11,10 +11,10 @@ from typing import Any
 import pytest
 
 import scrapy_rep
-from scrapy_rep.browser import SETTING, AbortDisallowed, abort_disallowed
+from scrapy_rep.browser import PATHS, SETTING, AbortDisallowed, abort_disallowed
 from scrapy_rep.crawl import Crawl
 from tests.site import Site
-from tests.utils import Pages, coroutine_test, crawl, make_crawler, sleep
+from tests.utils import Pages, coroutine_test, crawl, make_crawler, until
 
 RULES = "User-agent: *\nDisallow: /private/\n"
 
@@ -25,112 +25,81 @@ def wants(url: str, *, page: bool = False) -> Any:
 
 
 class Asking(Pages):
-    """Has what a page asks for judged, while it is crawled; and what else *then* does."""
+    """Has what a page asks for judged, while it is crawled."""
 
-    aborts: AbortDisallowed
     asks: Any
+    """Called with a function that tells of a URL whether it is aborted."""
 
-    def parse(self, response):
+    async def parse(self, response):
         super().parse(response)
-        self.answer = self.asks(self.crawler.settings[SETTING])
-        return self.answer
+        judge = self.crawler.settings[SETTING]
+        await self.asks(lambda url: judge(wants(url)))
 
 
-async def asked(
-    site: Site, asks: Any, spider: type[Asking] = Asking, **settings: Any
-) -> Any:
-    """Return a crawler after *asks* was called with what judges, the site being known."""
-    site.replies.setdefault("/robots.txt", RULES)
-    name = "scrapy_rep.abort_disallowed"
-    crawler = make_crawler(spider, **{SETTING: name, **settings})
-    await crawl(crawler, urls=[site.url("/")], asks=asks)
-    assert crawler.spider.got
-    return crawler
+async def judged(*urls: str, parked: bool = False, **settings: Any) -> Any:
+    """Return whether each of *urls*, or paths of a site that is known, is aborted; and a stat."""
+    found: list[bool] = []
+
+    async def asks(judge):
+        keeper = Crawl.of(crawler).keeper
+        keeper.park(site.host, 60 * parked)
+        found.extend(
+            judge(site.url(url) if url.startswith("/") else url) for url in urls
+        )
+        keeper.hosts.find(site.host).parked_until = 0.0
+
+    with Site({"/robots.txt": RULES}) as site:
+        crawler = make_crawler(
+            Asking, PLAYWRIGHT_ABORT_REQUEST="scrapy_rep.abort_disallowed", **settings
+        )
+        await crawl(crawler, urls=[site.url("/")], asks=asks)
+    prefix = "rep/browser/"
+    stats = crawler.stats.get_stats().items()
+    return found, {
+        name.removeprefix(prefix): count
+        for name, count in stats
+        if name.startswith(prefix)
+    }
 
 
 @pytest.mark.parametrize(
-    ("path", "aborted"), [("/private/x", True), ("/x", False), ("/robots.txt", False)]
-)
+    ("urls", "settings", "aborted", "counts"),
+    [
+        pytest.param(
+            ["/private/x", "/x", "/robots.txt"], {}, [True, False, False],
+            {"aborted": 1, "aborted/rule": 1, "allowed": 2}, id="rules decide",
+        ),
+        pytest.param(["data:image/png;base64,AA"], {}, [False], {}, id="no page of the web"),
+        pytest.param(
+            ["/private/x"], {"REP_OBEY": ["crawl-delay"]}, [False], {"would_abort": 1},
+            id="a dry run",
+        ),
+        pytest.param(
+            ["/x"], {"parked": True}, [True], {"aborted": 1, "aborted/parked": 1},
+            id="a host that is left alone",
+        ),
+    ],
+)  # fmt: skip
 @coroutine_test
-async def test_rules_decide(path, aborted):
-    found: list[bool] = []
-    with Site() as site:
-        crawler = await asked(
-            site, lambda judge: found.append(judge(wants(site.url(path))))
-        )
-    assert found == [aborted]
-    count = crawler.stats.get_value
-    assert count("rep/browser/aborted/rule", 0) == count("rep/browser/aborted", 0)
-    assert count("rep/browser/aborted", 0) == aborted
-    assert count("rep/browser/allowed", 0) == (not aborted)
-
-
-@coroutine_test
-async def test_what_is_no_page_of_the_web_is_not_judged():
-    found: list[bool] = []
-    with Site() as site:
-        crawler = await asked(
-            site, lambda judge: found.append(judge(wants("data:image/png;base64,AA")))
-        )
-    assert found == [False]
-    assert crawler.stats.get_value("rep/browser/allowed") is None
-
-
-@coroutine_test
-async def test_a_dry_run_aborts_nothing():
-    found: list[bool] = []
-    with Site() as site:
-        crawler = await asked(
-            site,
-            lambda judge: found.append(judge(wants(site.url("/private/x")))),
-            REP_OBEY=["crawl-delay"],
-        )
-    assert found == [False]
-    assert crawler.stats.get_value("rep/browser/would_abort") == 1
+async def test_what_is_aborted(urls, settings, aborted, counts):
+    assert await judged(*urls, **settings) == (aborted, counts)
 
 
 @coroutine_test
 async def test_what_is_not_known_is_aborted_and_asked_for_once():
     found: list[bool] = []
-    with Site() as site, Site(host="127.0.0.2") as other:
-        other.replies["/robots.txt"] = RULES
 
-        async def asks(judge):
-            found.extend(judge(wants(other.url(path))) for path in ("/a", "/b"))
-            while Crawl.of(crawler).policies.peek(other.origin) is None:
-                await sleep(0.01)
-            found.extend(judge(wants(other.url(path))) for path in ("/a", "/private/"))
+    async def asks(judge):
+        found.extend(judge(other.url(path)) for path in ("/a", "/b"))
+        await until(lambda: Crawl.of(crawler).policies.peek(other.origin))
+        found.extend(judge(other.url(path)) for path in ("/a", "/private/"))
 
-        class Waiting(Asking):
-            async def parse(self, response):
-                self.got.append(response.url)
-                await self.asks(self.crawler.settings[SETTING])
-
-        crawler = make_crawler(Waiting, PLAYWRIGHT_ABORT_REQUEST=abort_disallowed)
+    with Site() as site, Site({"/robots.txt": RULES}, host="127.0.0.2") as other:
+        crawler = make_crawler(Asking, PLAYWRIGHT_ABORT_REQUEST=abort_disallowed)
         await crawl(crawler, urls=[site.url("/")], asks=asks)
         assert other.paths == ["/robots.txt"]
     assert found == [True, True, False, True]
     assert crawler.stats.get_value("rep/browser/aborted/unknown") == 2
-
-
-@coroutine_test
-async def test_a_host_that_is_left_alone_is_left_alone():
-    found: list[bool] = []
-    with Site() as site:
-
-        class Parking(Asking):
-            def parse(self, response):
-                keeper = Crawl.of(self.crawler).keeper
-                keeper.park(site.host, 60)
-                yield from super().parse(response) or ()
-                keeper.hosts.find(site.host).parked_until = 0.0
-
-        def asks(judge):
-            found.append(judge(wants(site.url("/x"))))
-
-        crawler = await asked(site, asks, Parking)
-    assert found == [True]
-    assert crawler.stats.get_value("rep/browser/aborted/parked") == 1
 
 
 @coroutine_test
@@ -147,14 +116,7 @@ async def test_without_a_gate_nothing_is_judged():
 # Whose crawl it is
 
 
-@pytest.mark.parametrize(
-    "name",
-    [
-        "scrapy_rep.abort_disallowed",
-        "scrapy_rep.browser.abort_disallowed",
-        abort_disallowed,
-    ],
-)
+@pytest.mark.parametrize("name", [*PATHS, abort_disallowed])
 def test_the_add_on_has_each_crawl_judge_for_itself(name):
     judges = {
         make_crawler(PLAYWRIGHT_ABORT_REQUEST=name).settings[SETTING] for _ in range(2)

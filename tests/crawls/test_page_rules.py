@@ -116,15 +116,6 @@ async def test_noindex(cls, caplog):
     )
 
 
-@coroutine_test
-async def test_links_with_rel_nofollow_in_a_crawl_spider():
-    paths, items, crawler = await outcome(Crawled, LINKS)
-    assert paths == items == ["/", "/next"]
-    assert dropped(crawler) == {"rel_nofollow": 1}
-    paths, items, _ = await outcome(Crawled, LINKS, obey=[])
-    assert paths == items == ["/", "/ad", "/next"]
-
-
 class Again(Sync):
     """Asks for its page a second time, and for another one come what may."""
 
@@ -138,16 +129,15 @@ class Again(Sync):
 
 class HandsItsMetaOn(Sync):
     def parse(self, response):
-        self.got.append(response.meta["rep_page"])
+        assert response.meta["rep_page"]["noindex"] is (response.url[-1] == "/")
         yield response.follow("/next", meta=response.meta)
         yield {"url": response.url}
 
 
-@coroutine_test
-async def test_rules_do_not_travel_with_meta():
-    _, items, crawler = await outcome(HandsItsMetaOn, TAG.format("noindex"))
-    assert items == ["/next"]
-    assert [page["noindex"] for page in crawler.spider.got] == [True, False]
+class Plain(Sync):
+    def parse(self, response):
+        assert "rep_page" not in response.meta
+        yield {"url": response.url}
 
 
 class ErrorPages(Sync):
@@ -157,74 +147,38 @@ class ErrorPages(Sync):
         yield failure.value.response.follow("/next", self.parse)
 
 
+def tagged(said: str, body: str = LINKS, status: int = 200) -> Reply:
+    return Reply(body, status, {"X-Robots-Tag": said})
+
+
 NONE = TAG.format("none")
 ALL_PATHS = ["/", "/ad", "/next"]
 PAGES_AND_RULES: dict[str, tuple[Any, Any, dict[str, Any], list[str], list[str]]] = {
     "nofollow alone": (Sync, NONE + LINKS, {"obey": ["nofollow"]}, ["/"], ["/"]),
     "noindex alone": (
-        Sync,
-        NONE + LINKS,
-        {"obey": ["noindex"]},
-        ALL_PATHS,
-        ["/ad", "/next"],
+        Sync, NONE + LINKS, {"obey": ["noindex"]}, ALL_PATHS, ["/ad", "/next"],
     ),
     "rules for others": (
-        Sync,
-        Reply(
-            '<meta name="otherbot" content="nofollow">' + LINKS,
-            headers={"X-Robots-Tag": "otherbot: none"},
-        ),
-        {},
-        ["/", "/next"],
-        ["/", "/next"],
+        Sync, tagged("otherbot: none", '<meta name="otherbot" content="nofollow">' + LINKS),
+        {}, ["/", "/next"], ["/", "/next"],
     ),
-    "in another form": (
-        Sync,
-        Reply(LINKS, headers={"X-Robots-Tag": "otherbot: all; examplebot: none"}),
-        {},
-        ["/"],
-        [],
-    ),
+    "in another form": (Sync, tagged("otherbot: all; examplebot: none"), {}, ["/"], []),
     "the agent of the request": (
-        Sync,
-        Reply(LINKS, headers={"X-Robots-Tag": "otherbot: none"}),
-        {"meta": {"robotstxt_user_agent": "OtherBot"}},
-        ["/"],
-        [],
+        Sync, tagged("otherbot: none"), {"meta": {"robotstxt_user_agent": "OtherBot"}}, ["/"], [],
     ),
-    "exempt": (
-        Sync,
-        NONE + LINKS,
-        {"meta": {"dont_obey_robotstxt": True}},
-        ALL_PATHS,
-        ALL_PATHS,
-    ),
+    "exempt": (Sync, NONE + LINKS, {"meta": {"dont_obey_robotstxt": True}}, ALL_PATHS, ALL_PATHS),
     "the page itself is no link": (Again, NONE, {}, ["/", "/", "/must"], ["/must"]),
-    "an error's": (
-        ErrorPages,
-        Reply(TAG.format("nofollow"), status=404),
-        {},
-        ["/"],
-        [],
-    ),
+    "an error's": (ErrorPages, tagged("nofollow", "", 404), {}, ["/"], []),
     "an error's that allows": (
-        ErrorPages,
-        Reply(TAG.format("all"), status=404),
-        {},
-        ["/", "/next"],
-        ["/next"],
+        ErrorPages, tagged("all", "", 404), {}, ["/", "/next"], ["/next"],
     ),
-    **{
-        f"until {date}": (
-            Sync,
-            Reply("", headers={"X-Robots-Tag": f"unavailable_after: {date}"}),
-            {},
-            ["/"],
-            items,
-        )
-        for date, items in (("2010-06-25", []), ("2999-01-01", ["/"]))
-    },
-}
+    "until then": (Sync, tagged("unavailable_after: 2010-06-25", ""), {}, ["/"], []),
+    "not yet": (Sync, tagged("unavailable_after: 2999-01-01", ""), {}, ["/"], ["/"]),
+    "rel=nofollow in a CrawlSpider": (Crawled, LINKS, {}, ["/", "/next"], ["/", "/next"]),
+    "the same, not obeyed": (Crawled, LINKS, {"obey": []}, ALL_PATHS, ALL_PATHS),
+    "with meta handed on": (HandsItsMetaOn, TAG.format("noindex"), {}, ["/", "/next"], ["/next"]),
+    "ROBOTSTXT_OBEY is off": (Plain, NONE, {"ROBOTSTXT_OBEY": False}, ["/"], ["/"]),
+}  # fmt: skip
 
 
 @pytest.mark.parametrize("name", PAGES_AND_RULES)
@@ -245,14 +199,3 @@ class Asks(Pages):
 async def test_spider_robots_page():
     _, _, crawler = await outcome(Asks, TAG.format("noindex"))
     assert crawler.spider.got == [False, True]
-
-
-@coroutine_test
-async def test_off_without_robotstxt_obey():
-    class Plain(Sync):
-        def parse(self, response):
-            assert "rep_page" not in response.meta
-            yield {"url": response.url}
-
-    _, items, _ = await outcome(Plain, NONE, ROBOTSTXT_OBEY=False)
-    assert items == ["/"]

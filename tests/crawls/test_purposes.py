@@ -6,10 +6,9 @@ import logging
 
 import pytest
 
-from scrapy_rep import RobotsForbidden, RobotsUnreachable
-from scrapy_rep.events.of_requests import Refused, SentAgainstRules
+from scrapy_rep import RobotsForbidden
 from scrapy_rep.protocol.preferences import WELL_KNOWN
-from tests.play import harvest, play
+from tests.play import harvest
 from tests.site import Reply
 from tests.utils import Pages, coroutine_test
 
@@ -70,72 +69,6 @@ async def test_a_no_refuses(robots, caplog):
     assert crawler.stats.get_value("rep/forbidden/purpose") == 1
     assert crawler.stats.get_value("robotstxt/forbidden") == 1
     assert str(failure) in caplog.messages
-
-
-REFUSE = {**TRAIN, "REP_PURPOSE_UNSTATED": "refuse"}
-ALLOWS = USAGE.replace("train-ai=n", "train-ai=y")
-AGENTS = (
-    "User-agent: a\nContent-Usage: train-ai=n\nDisallow:\n\nUser-agent: b\nDisallow:\n"
-)
-SENT = [
-    (SIGNAL, {"REP_PURPOSE": ["search"]}),
-    (SIGNAL, {"REP_PURPOSE": ["use=immediate"]}),
-    (SIGNAL, {"REP_PURPOSE": ["use=reference"]}),
-    (SIGNAL, {"REP_PURPOSE": ["ai-use", "tdm"]}),
-    (ALLOWS, REFUSE),
-    ("", TRAIN),
-    (Reply(status=404), TRAIN),
-    (AGENTS, {**TRAIN, "ROBOTSTXT_USER_AGENT": "B"}),
-]
-NOT_SENT = [
-    (SIGNAL, {"REP_PURPOSE": "search,train-ai"}),
-    (SIGNAL, {"REP_PURPOSE": ["use=full"]}),
-    (SIGNAL, REFUSE),
-    ("User-agent: *\nContent-Usage: search=y\n", REFUSE),
-    ("", REFUSE),
-    (Reply(status=404), REFUSE),
-    (AGENTS, {**TRAIN, "ROBOTSTXT_USER_AGENT": "A"}),
-]
-
-
-@pytest.mark.parametrize(("table", "expected"), [(SENT, ["/a"]), (NOT_SENT, [])])
-@coroutine_test
-async def test_what_is_sent_for_a_purpose(table, expected):
-    for robots, settings in table:
-        seen, _, crawler = await outcome(robots, **settings)
-        assert seen == expected, (robots, settings)
-        if settings is REFUSE and not seen and robots != SIGNAL:
-            (failure,) = crawler.spider.failures
-            said = "nothing is said of train-ai (REP_PURPOSE_UNSTATED)"
-            assert failure.reason == said
-
-
-@coroutine_test
-async def test_the_path_decides():
-    seen, items, _ = await outcome(USAGE, paths=("/a", "/ok/a"), **TRAIN)
-    assert seen == items == ["/ok/a"]
-
-
-@coroutine_test
-async def test_what_is_unreachable_stays_so():
-    _, _, crawler = await outcome(Reply(status=503), **TRAIN)
-    (failure,) = crawler.spider.failures
-    assert type(failure) is RobotsUnreachable
-
-
-@coroutine_test
-async def test_rules_come_first():
-    played = await play({"/robots.txt": f"{USAGE}Disallow: /a\n"}, TRAIN, ["/a"])
-    assert [each.cause for each in played.of(Refused)] == ["rule"]
-
-
-@coroutine_test
-async def test_dry_run():
-    settings = {"REP_OBEY": ["crawl-delay"], **TRAIN}
-    played = await play({"/robots.txt": USAGE}, settings, ["/a"])
-    assert len(played.spider.got) == 1
-    assert [each.cause for each in played.of(SentAgainstRules)] == ["purpose"]
-    assert played.stats("rep/would_forbid/") == {"purpose": 1}
 
 
 @coroutine_test

@@ -15,8 +15,6 @@ from tests.utils import (
     Pages,
     both_schedulers,
     coroutine_test,
-    crawl,
-    make_crawler,
 )
 
 FILE = "/.well-known/tdmrep.json"
@@ -30,15 +28,11 @@ class Items(Pages):
         yield {"url": response.url}
 
 
-class ItemsInTurn(InTurn):
-    def parse(self, response):
-        super().parse(response)
-        yield {"url": response.url}
+class ItemsInTurn(Items, InTurn):
+    pass
 
 
-async def outcome(
-    replies: dict[str, Any], paths: Any, cls: Any = Items, **settings: Any
-) -> Any:
+async def outcome(replies: Any, paths: Any, cls: Any = Items, **settings: Any) -> Any:
     return await harvest(replies, paths, cls, **{**MINES, **settings})
 
 
@@ -92,27 +86,25 @@ async def test_the_headers_of_a_page_supersede_it():
 
 
 @pytest.mark.parametrize(
-    ("reply", "is_kept"),
+    ("replies", "is_kept", "is_failure"),
     [
-        (Reply(status=404), True),
-        (Reply(status=403), True),
-        (Reply("<html>Not found</html>"), True),
-        (Reply(status=302, headers={"Location": "/elsewhere"}), False),
-        (Reply(status=503), False),
-        (Reply(status=429), False),
-        (Reply(reset=True), False),
-        (Reply(RESERVED, cut=5), False),
+        pytest.param([Reply(status=404), Reply(status=403)], True, False, id="4xx"),
+        pytest.param([Reply("<html>Not found</html>")], True, False, id="no JSON"),
+        pytest.param(
+            [Reply(status=302, headers={"Location": "/elsewhere"})], False, False, id="redirect"
+        ),
+        # Nobody knows what is reserved where the file could not be fetched.
+        pytest.param([Reply(status=503), Reply(status=429)], False, True, id="5xx, 429"),
+        pytest.param([Reply(reset=True), Reply(RESERVED, cut=5)], False, True, id="broken off"),
     ],
-    ids=["404", "403", "no JSON", "redirect", "503", "429", "reset", "cut"],
-)
+)  # fmt: skip
 @coroutine_test
-async def test_each_answer(reply, is_kept):
-    """Nobody knows what is reserved where the file could not be fetched."""
-    replies = {FILE: reply, "/elsewhere": RESERVED}
-    _, items, crawler = await outcome(replies, ["/a"])
-    assert items == (["/a"] if is_kept else [])
-    is_failure = not is_kept and reply.status != 302
-    assert crawler.stats.get_value("rep/tdmrep/failures", 0) == is_failure
+async def test_each_answer(replies, is_kept, is_failure):
+    for reply in replies:
+        site = {FILE: reply, "/elsewhere": RESERVED}
+        _, items, crawler = await outcome(site, ["/a"])
+        assert items == (["/a"] if is_kept else [])
+        assert crawler.stats.get_value("rep/tdmrep/failures", 0) == is_failure
 
 
 @coroutine_test
@@ -126,22 +118,16 @@ async def test_it_is_judged_as_a_page_is():
 @coroutine_test
 async def test_it_keeps_the_pace():
     replies = {"/robots.txt": "User-agent: *\nCrawl-delay: 0.3\n", FILE: RESERVED}
-    with Site(replies) as site:
-        crawler = make_crawler(Items, **MINES)
-        await crawl(crawler, urls=[site.url("/1"), site.url("/2")])
-        assert [hit.path for hit in site.hits][1] == FILE
-        assert len(site.gaps()) == 2
-        assert min(site.gaps()) >= 0.3
+    seen, _, _ = await outcome(site := Site(replies), ["/1", "/2"])
+    assert seen[1] == FILE
+    assert len(site.gaps()) == 2
+    assert min(site.gaps()) >= 0.3
 
 
 @coroutine_test
 async def test_one_place_is_enough():
-    seen, items, _ = await outcome(
-        {FILE: RESERVED},
-        ["/1", "/2", "/3"],
-        CONCURRENT_REQUESTS=1,
-        CONCURRENT_REQUESTS_PER_DOMAIN=1,
-    )
+    one = {"CONCURRENT_REQUESTS": 1, "CONCURRENT_REQUESTS_PER_DOMAIN": 1}
+    seen, items, _ = await outcome({FILE: RESERVED}, ["/1", "/2", "/3"], **one)
     assert items == ["/1", "/2", "/3"]
     assert seen.count(FILE) == 1
 
@@ -156,19 +142,18 @@ async def test_it_is_asked_for_again_when_it_is_old():
 
 @coroutine_test
 async def test_what_is_exempt_needs_none():
-    with Site({FILE: RESERVED}) as site:
-        crawler = make_crawler(Items, **MINES)
-        meta = {"dont_obey_robotstxt": True}
-        await crawl(crawler, urls=[site.url("/a")], meta=meta)
-        assert site.paths == ["/a"]
+    meta = {"dont_obey_robotstxt": True}
+    seen, _, _ = await harvest({FILE: RESERVED}, ["/a"], Items, meta, **MINES)
+    assert seen == ["/a"]
 
 
 @coroutine_test
 async def test_one_that_hangs_holds_up_no_end():
-    with Site({FILE: Reply(hang=True)}) as site:
-        # Longer than a test may take.
-        crawler = make_crawler(Items, **MINES, CLOSESPIDER_TIMEOUT=1, REP_TIMEOUT=1000)
-        await crawl(crawler, urls=[site.url("/1")])
+    times = {
+        "CLOSESPIDER_TIMEOUT": 1,
+        "REP_TIMEOUT": 1000,
+    }  # longer than a test may take
+    _, _, crawler = await outcome({FILE: Reply(hang=True)}, ["/1"], **times)
     assert crawler.stats.get_value("finish_reason") == "closespider_timeout"
 
 

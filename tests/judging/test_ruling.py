@@ -166,12 +166,76 @@ def test_a_dry_run_tells_of_all_that_is_against_a_request():
     assert [each.cause for each in ruling.left_out] == ["purpose"]
 
 
-def test_a_purpose_that_the_site_says_no_to():
-    ruling = rule(known(), "/p", "any", REP_PURPOSE=["train-ai"])
-    assert ruling.action is REFUSE
-    assert ruling.objection is not None
-    assert ruling.objection.cause == "purpose"
-    assert "Content-Usage: train-ai=n (line 15)" in ruling.objection.verdict.reason
+USAGE = "User-agent: *\nContent-Usage: train-ai=n\nContent-Usage: /ok/ train-ai=y\n"
+SIGNAL = (
+    "User-agent: *\nContent-Signal: search=yes, ai-train=no, use=reference\nAllow: /\n"
+)
+AGENTS = (
+    "User-agent: a\nContent-Usage: train-ai=n\nDisallow:\n\nUser-agent: b\nDisallow:\n"
+)
+NO_FILE = Policy.allow_all("robots.txt answered 404")
+STATED = {"REP_PURPOSE_UNSTATED": "refuse"}
+UNSTATED = "nothing is said of train-ai (REP_PURPOSE_UNSTATED)"
+
+
+@pytest.mark.parametrize(
+    ("policy", "purposes", "settings", "said"),
+    [
+        (SIGNAL, "search", {}, None),
+        (SIGNAL, "use=immediate", {}, None),
+        (SIGNAL, "use=reference", {}, None),
+        (SIGNAL, "ai-use,tdm", {}, None),
+        (
+            SIGNAL,
+            "search,train-ai",
+            {},
+            "no to train-ai (REP_PURPOSE): Content-Signal: ",
+        ),
+        (SIGNAL, "use=full", {}, "no to use=full (REP_PURPOSE): Content-Signal: "),
+        (SIGNAL, "train-ai", STATED, "no to train-ai (REP_PURPOSE): Content-Signal: "),
+        (
+            USAGE,
+            "train-ai",
+            {},
+            "no to train-ai (REP_PURPOSE): Content-Usage: train-ai=n",
+        ),
+        (USAGE.replace("/ok/", "/p"), "train-ai", STATED, None),
+        (USAGE.replace("=n", "=y"), "train-ai", STATED, None),
+        ("User-agent: *\nContent-Usage: search=y\n", "train-ai", STATED, UNSTATED),
+        ("", "train-ai", {}, None),
+        ("", "train-ai", STATED, UNSTATED),
+        (NO_FILE, "train-ai", {}, None),
+        (NO_FILE, "train-ai", STATED, UNSTATED),
+        (AGENTS, "train-ai", {"agent": "B"}, None),
+        (
+            AGENTS,
+            "train-ai",
+            {"agent": "A"},
+            "no to train-ai (REP_PURPOSE): Content-Usage",
+        ),
+    ],
+)
+def test_what_the_crawl_is_for(policy, purposes, settings, said):
+    ruling = rule(known(policy), REP_PURPOSE=purposes, **settings)
+    if said is None:
+        assert ruling.action is SEND
+    else:
+        assert ruling.objection is not None
+        assert (ruling.action, ruling.objection.cause) == (REFUSE, "purpose")
+        assert ruling.objection.verdict.reason.startswith(said)
+
+
+@pytest.mark.parametrize(
+    ("found", "cause"),
+    [
+        (known(f"{USAGE}Disallow: /p\n"), "rule"),
+        (unreachable(requests_wait=False), "unreachable"),
+    ],
+)
+def test_what_comes_before_a_purpose(found, cause):
+    objection = rule(found, REP_PURPOSE=["train-ai"], **STATED).objection
+    assert objection is not None
+    assert objection.cause == cause
 
 
 def test_refusals_say_whether_anybody_knows():

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import logging
+import re
 from typing import Any
 
 import pytest
 
 from scrapy_rep.judging import mistakes
-from tests.site import Site
-from tests.utils import Pages, coroutine_test, crawl, make_crawler
+from tests.play import harvest
+from tests.utils import Pages, coroutine_test
 
 CONTACT = "ExampleBot/1.0 (+https://example.com/bot)"
 BUILT_IN = "scrapy.downloadermiddlewares.robotstxt.RobotsTxtMiddleware"
@@ -40,23 +41,19 @@ class SaysMore(Pages):
             yield request.replace(url=request.url + "?again")
 
 
-def lines(caplog: Any, level: int) -> list[str]:
+async def said(
+    caplog: Any, spider: Any = Pages, meta: Any = None, level: int = 30, **settings: Any
+) -> list[str]:
+    caplog.set_level(logging.INFO)
+    robots_txt = {"/robots.txt": "User-agent: *\nDisallow: /p\n"}
+    settings = {"USER_AGENT": CONTACT, **settings}
+    seen, _, _ = await harvest(robots_txt, ["/a", "/b"], spider, meta, **settings)
+    assert seen.count("/a") == 1
     return [
         record.getMessage()
         for record in caplog.records
         if record.levelno == level and record.name.startswith("scrapy_rep")
     ]
-
-
-async def said(
-    caplog: Any, spider: Any = Pages, meta: Any = None, level: int = 30, **settings: Any
-) -> list[str]:
-    caplog.set_level(logging.INFO)
-    with Site({"/robots.txt": "User-agent: *\nDisallow: /p\n"}) as site:
-        crawler = make_crawler(spider, **{"USER_AGENT": CONTACT, **settings})
-        await crawl(crawler, urls=[site.url("/a"), site.url("/b")], meta=meta)
-        assert site.count("/a") == 1
-    return lines(caplog, level)
 
 
 @pytest.mark.invariant9
@@ -103,65 +100,36 @@ async def test_named_once(caplog, spider, meta, settings, expected):
 
 
 @coroutine_test
-async def test_an_attribute_of_the_spider_is_left_alone(caplog):
-    with Site() as site:
-        crawler = make_crawler(HasRobots, USER_AGENT=CONTACT)
-        await crawl(crawler, urls=[site.url("/")])
-        assert crawler.spider.robots == "mine"
-        assert crawler.spider.got == [site.url("/")]
+async def test_an_attribute_of_the_spider_is_left_alone():
+    _, _, crawler = await harvest({}, ["/"], HasRobots, USER_AGENT=CONTACT)
+    assert crawler.spider.robots == "mine"
+    assert len(crawler.spider.got) == 1
 
 
-@pytest.mark.parametrize(
-    ("agent", "hints"),
-    [(CONTACT, 0), ("ExampleBot (bot@example.com)", 0), ("ExampleBot/1.0", 1)],
-)
 @coroutine_test
-async def test_nobody_to_write_to(caplog, agent, hints):
-    found = await said(caplog, USER_AGENT=agent, level=logging.INFO)
-    assert len([line for line in found if "how to reach you" in line]) == hints
-
-
-@pytest.mark.parametrize(
-    ("robots_txt", "settings", "hints"),
-    [
-        ("", {}, 1),
-        ("", {"DOWNLOAD_DELAY": 0.001}, 0),
-        ("", {"AUTOTHROTTLE_ENABLED": True, "AUTOTHROTTLE_START_DELAY": 0.05}, 0),
-        ("User-agent: *\nCrawl-delay: 0.01\n", {}, 0),
-    ],
-)
-@coroutine_test
-async def test_no_delay_at_all(caplog, monkeypatch, robots_txt, settings, hints):
-    monkeypatch.setattr(mistakes, "MANY_REQUESTS", 5)
-    monkeypatch.setattr(mistakes, "MANY_PER_ORIGIN", 5)
-    caplog.set_level(logging.INFO)
-    with Site({"/robots.txt": robots_txt}) as site:
-        crawler = make_crawler(USER_AGENT=CONTACT, **settings)
-        await crawl(crawler, urls=[site.url(f"/{number}") for number in range(5)])
-    found = lines(caplog, logging.INFO)
-    assert len([line for line in found if "DOWNLOAD_DELAY" in line]) == hints
+async def test_hints_at_start_and_end(caplog, monkeypatch):
+    monkeypatch.setattr(mistakes, "MANY_REQUESTS", 2)
+    monkeypatch.setattr(mistakes, "MANY_PER_ORIGIN", 2)
+    found = await said(caplog, USER_AGENT="ExampleBot/1.0", level=logging.INFO)
+    hints = [
+        line for line in found if re.search("how to reach you|DOWNLOAD_DELAY", line)
+    ]
+    assert len(hints) == 2
 
 
 @pytest.mark.invariant9
 @coroutine_test
-async def test_who_does_not_obey_is_told(caplog):
-    with Site({"/robots.txt": "User-agent: *\nDisallow: /\n"}) as site:
-        crawler = make_crawler(ROBOTSTXT_OBEY=False, USER_AGENT=CONTACT)
-        await crawl(crawler, urls=[site.url("/")])
-        assert crawler.spider.got == [site.url("/")]
+async def test_who_does_not_obey_is_told_unless_that_is_said(caplog):
+    robots_txt = {"/robots.txt": "User-agent: *\nDisallow: /\n"}
+    disobeys: dict[str, Any] = {"ROBOTSTXT_OBEY": False, "USER_AGENT": CONTACT}
+    seen, _, _ = await harvest(robots_txt, ["/"], **disobeys)
+    assert seen == ["/"]
     (warned,) = [r for r in caplog.records if "ROBOTSTXT_OBEY" in r.getMessage()]
     assert warned.levelno == logging.WARNING
     assert "no request is judged by a robots.txt" in warned.getMessage()
-    assert 'ADDONS = {"scrapy_rep.Addon": None}' in warned.getMessage()
-
-
-@coroutine_test
-async def test_who_does_not_obey_and_says_so_is_told_nothing(caplog):
-    with Site({"/robots.txt": "User-agent: *\nDisallow: /\n"}) as site:
-        crawler = make_crawler(
-            ROBOTSTXT_OBEY=False, USER_AGENT=CONTACT, ADDONS={"scrapy_rep.Addon": None}
-        )
-        await crawl(crawler, urls=[site.url("/")])
-        assert crawler.spider.got == [site.url("/")]
+    disables = 'ADDONS = {"scrapy_rep.Addon": None}'
+    assert disables in warned.getMessage()
+    caplog.clear()
+    disobeys["ADDONS"] = {"scrapy_rep.Addon": None}
+    await harvest(robots_txt, ["/"], **disobeys)
     assert "robots" not in caplog.text
-    assert lines(caplog, logging.WARNING) == []

@@ -20,6 +20,7 @@ from scrapy_rep.judging.target import (
 from scrapy_rep.settings import Settings
 
 SENT = "Sent/1.0 (+https://example.com)"
+DEFAULT, OWN = "DEFAULT_REQUEST_HEADERS", "robotstxt_user_agent"
 
 
 def agents_of(spider=None, warn=str, **settings):
@@ -33,24 +34,14 @@ def agents_of(spider=None, warn=str, **settings):
         ({}, {}, {}, SENT),
         ({"USER_AGENT": None}, {}, {}, ""),
         ({}, {"user_agent": "Spiders"}, {}, "Spiders"),
-        (
-            {"DEFAULT_REQUEST_HEADERS": {"user-AGENT": "Default"}},
-            {"user_agent": "S"},
-            {},
-            "Default",
-        ),
-        ({"DEFAULT_REQUEST_HEADERS": {"User-Agent": b"Bytes"}}, {}, {}, "Bytes"),
-        (
-            {"DEFAULT_REQUEST_HEADERS": {"User-Agent": None, "Accept": "x"}},
-            {},
-            {},
-            SENT,
-        ),
+        ({DEFAULT: {"user-AGENT": "Default"}}, {"user_agent": "S"}, {}, "Default"),
+        ({DEFAULT: {"User-Agent": b"Bytes"}}, {}, {}, "Bytes"),
+        ({DEFAULT: {"User-Agent": None, "Accept": "x"}}, {}, {}, SENT),
         ({"ROBOTSTXT_USER_AGENT": "Chosen"}, {"user_agent": "S"}, {}, "Chosen"),
         ({"ROBOTSTXT_USER_AGENT": ["A", "B"]}, {}, {}, ("A", "B")),
-        ({"ROBOTSTXT_USER_AGENT": "C"}, {"robotstxt_user_agent": "Own"}, {}, "Own"),
-        ({}, {"robotstxt_user_agent": "Own"}, {"robotstxt_user_agent": ["M"]}, ("M",)),
-        ({"ROBOTSTXT_USER_AGENT": "C"}, {}, {"robotstxt_user_agent": None}, "C"),
+        ({"ROBOTSTXT_USER_AGENT": "C"}, {OWN: "Own"}, {}, "Own"),
+        ({}, {OWN: "Own"}, {OWN: ["M"]}, ("M",)),
+        ({"ROBOTSTXT_USER_AGENT": "C"}, {}, {OWN: None}, "C"),
     ],
 )
 def test_the_most_specific_agent_counts(settings, spider, meta, expected):
@@ -74,10 +65,8 @@ def test_the_header_that_a_request_carries(header, expected):
 
 @pytest.mark.parametrize("where", ["spider", "meta"])
 def test_what_is_no_agent_is_named(where):
-    agents = agents_of(
-        SimpleNamespace(robotstxt_user_agent=5 if where == "spider" else None)
-    )
-    meta = {"robotstxt_user_agent": 5} if where == "meta" else {}
+    agents = agents_of(SimpleNamespace(**({OWN: 5} if where == "spider" else {})))
+    meta = {OWN: 5} if where == "meta" else {}
     with pytest.raises(SettingError, match=f"{where}.*robotstxt_user_agent.* is 5"):
         agents.of(Request("https://a.example", meta=meta))
 

@@ -5,7 +5,7 @@ With scrapy-playwright and Chromium on the PATH.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -27,6 +27,16 @@ for (const path of ["/img/secret2.json", "/fine.json"]) {
   asking.open("GET", path, false);  // the page has not come before that has
   try { asking.send() } catch (error) { }
 }"""
+
+
+def shown_in_browser() -> dict[str, Any]:
+    """Return the settings with which pages are shown in Chromium."""
+    args = ["--no-sandbox", "--disable-dev-shm-usage"]
+    return {
+        "DOWNLOAD_HANDLERS": {"http": HANDLER, "https": HANDLER},
+        "PLAYWRIGHT_LAUNCH_OPTIONS": {"executable_path": binary(), "args": args},
+        "PLAYWRIGHT_ABORT_REQUEST": "scrapy_rep.abort_disallowed",
+    }
 
 
 class InBrowser(Pages):
@@ -60,14 +70,9 @@ async def test_what_a_page_asks_for_is_judged(tmp_path: Path):
         audit = tmp_path / "audit.jsonl"
         crawler = make_crawler(
             InBrowser,
-            DOWNLOAD_HANDLERS={"http": HANDLER, "https": HANDLER},
-            PLAYWRIGHT_LAUNCH_OPTIONS={
-                "executable_path": binary(),
-                "args": ["--no-sandbox", "--disable-dev-shm-usage"],
-            },
-            PLAYWRIGHT_ABORT_REQUEST="scrapy_rep.abort_disallowed",
             CONCURRENT_REQUESTS=1,
             REP_AUDIT_URI=str(audit),
+            **shown_in_browser(),
         )
         urls = [site.url("/1"), site.url("/2")]
         await crawl(crawler, others=[other.url("/x.js")], urls=urls)
@@ -99,15 +104,7 @@ async def test_a_page_that_is_exempt_is_shown_and_its_parts_are_judged():
         )
         headers = {"Content-Type": "text/html"}
         site.replies = {"/robots.txt": RULES, "/exempt": Reply(html, headers=headers)}
-        crawler = make_crawler(
-            InBrowser,
-            DOWNLOAD_HANDLERS={"http": HANDLER, "https": HANDLER},
-            PLAYWRIGHT_LAUNCH_OPTIONS={
-                "executable_path": binary(),
-                "args": ["--no-sandbox", "--disable-dev-shm-usage"],
-            },
-            PLAYWRIGHT_ABORT_REQUEST="scrapy_rep.abort_disallowed",
-        )
+        crawler = make_crawler(InBrowser, **shown_in_browser())
         urls, meta = [site.url("/exempt")], {"dont_obey_robotstxt": True}
         await crawl(crawler, others=[], urls=urls, meta=meta)
         assert crawler.spider.got == urls

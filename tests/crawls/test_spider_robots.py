@@ -11,8 +11,8 @@ from scrapy import signals
 
 from scrapy_rep import Robots
 from scrapy_rep.middleware import RepMiddleware
-from tests.site import Site
-from tests.utils import SCRAPYS, Pages, coroutine_test, crawl, make_crawler
+from tests.play import harvest
+from tests.utils import SCRAPYS, Pages, coroutine_test
 
 TEXT = "User-agent: *\nDisallow: /p\nSitemap: /map.xml\n"
 
@@ -27,22 +27,17 @@ class Asks(Pages):
             yield scrapy.Request(url)
 
     def answers(self, url):
-        robots = self.robots
-        answers: list[Any] = [
-            robots.allowed(url),
-            robots.verdict(url),
-            robots.policy(url),
-        ]
-        answers += [robots.ruling(url), robots.preferences(url)]
-        return [*answers, robots.sitemaps(url), robots.waiting()]
+        asked = ["allowed", "verdict", "policy", "ruling", "preferences", "sitemaps"]
+        answers = [getattr(self.robots, name)(url) for name in asked]
+        return [*answers, self.robots.waiting()]
 
     async def parse(self, response):
         self.got.append(response.url)
         self.said.append(self.answers(response.url))
         policy = await self.robots.fetch(response.url)
         self.said.append(policy.sitemaps)
-        self.said.append(self.robots.allowed(response.url))
-        self.said.append(self.robots.ruling(response.url))
+        ask = self.robots.allowed, self.robots.ruling
+        self.said += [each(response.url) for each in ask]
 
 
 NOT_JUDGED = [
@@ -59,16 +54,13 @@ NOTHING: list[Any] = [None, None, None, None, None, (), []]
 @pytest.mark.parametrize("settings", NOT_JUDGED)
 @coroutine_test
 async def test_where_nothing_is_judged_it_knows_nothing(settings):
-    with Site({"/robots.txt": TEXT}) as site:
-        crawler = make_crawler(Asks, **settings)
-        await crawl(crawler, urls=[site.url("/p")])
-        assert isinstance(crawler.spider.robots, Robots)
-        assert crawler.spider.got == [site.url("/p")]
-        before, then, sitemaps, allowed, ruling = crawler.spider.said
-        assert (before, then) == (NOTHING, NOTHING)
-        # It may be asked to fetch all the same; the crawl would send the page.
-        assert (sitemaps, allowed, ruling) == (("/map.xml",), False, None)
-        assert site.paths == ["/p", "/robots.txt"]
+    seen, _, crawler = await harvest({"/robots.txt": TEXT}, ["/p"], Asks, **settings)
+    assert isinstance(crawler.spider.robots, Robots)
+    before, then, sitemaps, allowed, ruling = crawler.spider.said
+    assert (before, then) == (NOTHING, NOTHING)
+    # It may be asked to fetch all the same; the crawl would send the page.
+    assert (sitemaps, allowed, ruling) == (("/map.xml",), False, None)
+    assert seen == ["/p", "/robots.txt"]
 
 
 @pytest.mark.parametrize("settings", NOT_JUDGED)
@@ -76,17 +68,14 @@ async def test_where_nothing_is_judged_it_knows_nothing(settings):
 async def test_where_it_is_not_asked_nothing_is_fetched(settings, tmp_path):
     path = tmp_path / "robots.sqlite"
     stored: dict[str, Any] = {"REP_STORE": "sqlite", "REP_STORE_PATH": str(path)}
-    with Site({"/robots.txt": TEXT}) as site:
-        await crawl(make_crawler(**stored, **settings), urls=[site.url("/p")])
-        assert site.paths == ["/p"]
+    seen, _, _ = await harvest({"/robots.txt": TEXT}, ["/p"], **stored, **settings)
+    assert seen == ["/p"]
     assert not path.exists()
 
 
 @coroutine_test
 async def test_a_gate_that_was_taken_out_is_told(caplog):
-    with Site() as site:
-        crawler = make_crawler(DOWNLOADER_MIDDLEWARES={RepMiddleware: None})
-        await crawl(crawler, urls=[site.url("/")])
+    await harvest({}, ["/"], DOWNLOADER_MIDDLEWARES={RepMiddleware: None})
     (warned,) = [r for r in caplog.records if "RepMiddleware" in r.message]
     assert warned.levelno == logging.WARNING
     assert "RepMiddleware is not enabled in DOWNLOADER_MIDDLEWARES" in warned.message
@@ -107,7 +96,5 @@ async def test_it_is_there_when_others_hear_that_the_spider_opens(obeys):
         def engine_started(self):
             seen.append(self.robots)
 
-    with Site() as site:
-        crawler = make_crawler(Early, ROBOTSTXT_OBEY=obeys)
-        await crawl(crawler, urls=[site.url("/")])
+    _, _, crawler = await harvest({}, ["/"], Early, ROBOTSTXT_OBEY=obeys)
     assert seen == [crawler.spider.robots]

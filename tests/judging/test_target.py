@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+from typing import Any
 from urllib.parse import urlsplit
 
 import pytest
@@ -10,7 +12,15 @@ from hypothesis import strategies as st
 from scrapy import Request
 
 from scrapy_rep.access.origins import origin_from
-from scrapy_rep.judging.target import judged
+from scrapy_rep.judging.target import (
+    EXEMPT_KEY,
+    NOTE_KEY,
+    host_of,
+    how_judged,
+    judged,
+    leave_behind,
+    note_origin,
+)
 from scrapy_rep.protocol.printable import without_user
 
 
@@ -83,3 +93,58 @@ def test_requests_of_one_host_are_judged_by_one_origin():
     pages = [Request(f"https://www.example.com/{page}") for page in ("", "a", "b?c")]
     for page in pages:
         assert judged(page.url, page.meta) == (page.url, "https://www.example.com")
+
+
+URL = "https://a.example/x"
+PROXIED, EXEMPT = {"robotstxt_url": "https://u:p@b.example/"}, {EXEMPT_KEY: True}
+
+
+@pytest.mark.parametrize(
+    ("url", "meta", "unjudged", "expected"),
+    [
+        (URL, {}, None, (None, None)),
+        (URL, PROXIED, None, (None, "https://b.example/")),
+        (URL, EXEMPT, None, (EXEMPT_KEY, None)),
+        (URL, {}, "REP_HOSTS: a letter", ("REP_HOSTS: a letter", None)),
+        ("data:,x", {}, None, ("no_origin", None)),
+    ],
+)
+def test_what_is_noted_tells_how_a_request_was_judged(url, meta, unjudged, expected):
+    meta = dict(meta)
+    note_origin(url, meta, unjudged)
+    assert how_judged(url, meta) == expected
+    assert how_judged(f"{url}/else", meta) == ("passed_by", None)  # was copied
+    assert how_judged(url, {}) == ("passed_by", None)
+
+
+@pytest.mark.parametrize(
+    ("url", "meta", "kept"),
+    [
+        (URL, {}, {*PROXIED, EXEMPT_KEY}),
+        ("https://a.example/y", {}, {*PROXIED, EXEMPT_KEY}),
+        ("https://c.example/", {}, set()),
+        ("https://c.example/", {EXEMPT_KEY: "anew"}, {EXEMPT_KEY}),
+    ],
+)
+def test_what_was_said_of_another_origin_is_left_behind(url, meta, kept):
+    copied: dict[str, Any] = {**PROXIED, **EXEMPT}
+    note_origin(URL, copied)
+    copied.update(meta)
+    engine: Any = SimpleNamespace(slot_of=lambda request: "a.example")
+    leave_behind(Request(url, meta=copied), copied, engine)
+    assert copied.keys() - {NOTE_KEY} == kept
+
+
+@pytest.mark.parametrize(
+    ("url", "meta", "host"),
+    [
+        (URL, {}, "a.example"),
+        ("https://a.example.:8080", {}, "a.example"),
+        (URL, PROXIED, "b.example"),
+        (URL, {"robotstxt_url": "ftp://c.example/"}, "c.example"),
+        ("data:,x", {}, ""),
+        ("ftp://c.example/x", {}, "c.example"),
+    ],
+)
+def test_of_which_host_a_request_asks_something(url, meta, host):
+    assert host_of(Request(url, meta=meta)) == host

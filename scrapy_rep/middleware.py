@@ -32,7 +32,13 @@ from scrapy_rep.judging.ruling import (
     too_soon,
 )
 from scrapy_rep.judging.symptoms import Symptoms
-from scrapy_rep.judging.target import NOTE_KEY, judged, leave_behind, note_origin
+from scrapy_rep.judging.target import (
+    INSTEAD_KEY,
+    NOTE_KEY,
+    judged,
+    leave_behind,
+    note_origin,
+)
 from scrapy_rep.log.waits import ASKED
 from scrapy_rep.pacing.keeper import OverBudgetError
 from scrapy_rep.policies import Known
@@ -142,7 +148,11 @@ class RepMiddleware:
                 leave_behind(request, meta, self._engine)
             if not self._known_keys.issuperset(meta):
                 self._meta_keys.look(meta)
-        found = judged(url, meta, noted=True)
+        found = judged(url, meta)
+        if found is None or INSTEAD_KEY in meta:
+            note_origin(url, meta)
+        else:  # most are such
+            meta[NOTE_KEY] = url
         is_any_parked = keeper.is_any_parked()
         if is_any_parked and self._is_down(request):
             raise self._refusals.refuse_for_host(request, self._refusals.down)

@@ -159,25 +159,19 @@ def name_of(agent: Agent) -> str:
     return agent if isinstance(agent, str) else ", ".join(agent)
 
 
-def judged(
-    url: str, meta: dict[str, Any], *, noted: bool = False
-) -> tuple[str, str] | None:
+def judged(url: str, meta: dict[str, Any]) -> tuple[str, str] | None:
     """Return the URL to judge and its origin; ``None``: the request is exempt.
 
     *url* and *meta* are those of the request. The URL to judge is
     ``meta["robotstxt_url"]`` where that is given, else *url*, without user and password,
     which no rule is about and nobody is to be told. Raises ``SettingError`` where it is
-    given and has no origin. *noted*: as by ``note_origin``.
+    given and has no origin.
     """
-    if meta and (EXEMPT_KEY in meta or INSTEAD_KEY in meta):
-        if noted:
-            note_origin(url, meta)
+    if meta:
         if meta.get(EXEMPT_KEY):
             return None
         if INSTEAD_KEY in meta:
             return _judged_instead(meta[INSTEAD_KEY])
-    elif noted:
-        meta[NOTE_KEY] = url
     # A crawl has far fewer origins than pages. What is before the first slash that can end
     # a host parses to the same origin as the whole, and is looked up instead.
     end = url.find("/", HOST_START)

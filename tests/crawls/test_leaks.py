@@ -14,6 +14,7 @@ from scrapy_rep.downloader.starts import Departure
 from scrapy_rep.policies.cache import PolicyCache
 from scrapy_rep.policies.service import Policies
 from tests.benchmarks import leaks
+from tests.play import play
 from tests.site import Reply, Site, pages
 from tests.utils import Pages, at_once, coroutine_test, crawl, make_crawler, sleep
 
@@ -51,9 +52,8 @@ async def test_no_request_waits_for_the_garbage_collector():
     gc.disable()
     try:
         with Site({"/robots.txt": DISALLOW_P}) as site:
-            crawler = make_crawler(Pages)
-            await crawl(crawler, urls=pages(site, 10))
-            assert len(crawler.spider.got) == 10
+            played = await play(site, {}, pages(site, 10))
+            assert len(played.spider.got) == 10
         # By its type: what stands for another object would have to be asked.
         left = [each for each in gc.get_objects() if type(each) is Departure]
     finally:
@@ -123,10 +123,9 @@ async def test_the_next_crawl_of_a_spider_begins_anew():
     outcomes = []
     with Site({"/robots.txt": answers}) as site:
         for _ in range(3):
-            crawler = make_crawler(Pages)
-            await crawl(crawler, urls=[site.url("/p")])
-            outcomes.append(len(crawler.spider.got))
-            assert crawler.stats.get_value("robotstxt/request_count") == 1
+            played = await play(site, {}, ["/p"])
+            outcomes.append(len(played.spider.got))
+            assert played.stats("robotstxt/")["request_count"] == 1
         assert site.count("/robots.txt") == 3
     assert outcomes == [0, 0, 1]
 
@@ -145,18 +144,6 @@ async def test_a_spider_that_is_opened_twice():
                 yield request
 
     with Site({"/robots.txt": DISALLOW_P}) as site:
-        crawler = make_crawler(Twice)
-        await crawl(crawler, urls=[site.url("/p"), site.url("/q")])
+        played = await play(site, {}, ["/p", "/q"], Twice)
         assert site.paths == ["/robots.txt", "/q"]
-    assert crawler.stats.get_value("robotstxt/forbidden") == 1
-
-
-@coroutine_test
-async def test_the_same_spider_twice_at_once():
-    with Site({"/robots.txt": DISALLOW_P}) as site:
-        urls = [site.url("/p"), site.url("/q")]
-        crawlers = [make_crawler(Pages) for _ in range(2)]
-        await at_once(*(crawl(crawler, urls=urls) for crawler in crawlers))
-        assert sorted(site.paths) == ["/q", "/q", "/robots.txt"]
-    for crawler in crawlers:
-        assert crawler.spider.got == [site.url("/q")]
+    assert played.stats("robotstxt/")["forbidden"] == 1

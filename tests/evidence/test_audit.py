@@ -14,6 +14,7 @@ from scrapy_rep.crawl import Crawl
 from scrapy_rep.events.of_hosts import BackedOff, Copy, Demanded, NewCopy
 from scrapy_rep.events.of_requests import (
     Answered,
+    AuditFailed,
     Dropped,
     InBrowser,
     Judged,
@@ -31,6 +32,7 @@ from tests.snapshots import facts_of, snapshot_of
 from tests.utils import Pages, coroutine_test, make_crawler
 
 if TYPE_CHECKING:
+    from scrapy_rep.events.stream import Stream
     from scrapy_rep.settings import Settings
     from scrapy_rep.store import Snapshot
 
@@ -171,16 +173,22 @@ async def test_the_lines_are_those_of_the_sample(tmp_path):
     assert masked(path.read_text("ascii")) == SAMPLE.read_text("ascii")
 
 
+def opened(path: Path, spider: Pages | None) -> tuple[Any, Stream, Audit]:
+    """Return a crawler without an engine, its stream and its audit."""
+    crawler = make_crawler()
+    crawler.spider = spider
+    crawler.engine = SimpleNamespace(downloader=SimpleNamespace(active=set()))
+    crawl = Crawl.of(crawler)
+    found = Audit(crawler, str(path), crawl.events, crawl.waits, lambda: "ExampleBot")
+    return crawler, crawl.events, found
+
+
 @coroutine_test
 async def test_digests_are_remembered_up_to_a_number(tmp_path, monkeypatch):
     """Nothing is taken for written, either, before there is a spider to open a file for."""
     monkeypatch.setattr(audit, "MAX_DIGESTS", 2)
     path = tmp_path / "audit.jsonl"
-    crawler = make_crawler()
-    crawler.engine = SimpleNamespace(downloader=SimpleNamespace(active=set()))
-    crawl = Crawl.of(crawler)
-    events, waits = crawl.events, crawl.waits
-    found = Audit(crawler, str(path), events, waits, lambda: "ExampleBot")
+    crawler, events, found = opened(path, None)
     copies = [Copy("o", "fetched", digest=digest(b"%d" % n)) for n in range(4)]
     events.tell(NewCopy(copies[1], b"1"))
     assert not path.exists()
@@ -188,20 +196,17 @@ async def test_digests_are_remembered_up_to_a_number(tmp_path, monkeypatch):
     crawler.signals.send_catch_log(signals.spider_opened)
     for number in [1, 2, 3, 3, 1]:
         events.tell(NewCopy(copies[number], b"%d" % number))
+    events.tell(AuditFailed("a", "b", 1))  # another file has no bodies yet
+    events.tell(NewCopy(copies[1], b"1"))
     await found.close("finished")
     bodies = [copy.get("body") for copy in of_type("copy", records_of(path))]
-    assert bodies == ["1", "2", "3", None, "1"]
+    assert bodies == ["1", "2", "3", None, "1", "1"]
 
 
 @coroutine_test
 async def test_nothing_is_written_after_the_end(tmp_path):
     path = tmp_path / "audit.jsonl"
-    crawler = make_crawler()
-    crawler.spider = Pages()
-    crawler.engine = SimpleNamespace(downloader=SimpleNamespace(active=set()))
-    crawl = Crawl.of(crawler)
-    events, waits = crawl.events, crawl.waits
-    found = Audit(crawler, str(path), events, waits, lambda: "ExampleBot")
+    _, events, found = opened(path, Pages())
     await found.close("finished")
     events.tell(Sent("https://a.example/", "a.example", robots=None))
     assert [record["type"] for record in records_of(path)] == ["crawl", "end"]

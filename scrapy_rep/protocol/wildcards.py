@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from operator import itemgetter
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+# From so many on they are found by their letters: real files have fewer, which are judged sooner
+# without; a file made to be slow has thousands.
+MANY_PATTERNS = 1000
+# Letters of an index entry: as many as a part has room for.
+WINDOWS = (32, 16, 8, 4, 2, 1)
+INDEXED_LETTERS = 64  # letters of a part, besides its last, among which one is chosen
 FEW_PATTERNS = 16  # more are sorted out at the second path
 FEW_PATHS = 16  # compared with every one of them sooner than they are sorted out
 
@@ -15,6 +22,8 @@ ScoredParts = tuple[int, tuple[str, ...], bool]
 """Score, parts, and whether the last part ends the path."""
 Wildcard = tuple[int, str, tuple[str, ...], bool]
 """Score, longest part, parts, and whether the last part ends the path."""
+Index = dict[int, dict[str, tuple[Wildcard, ...]]]
+"""Patterns by letters of theirs, and these by their number."""
 
 
 def join_pieces(pieces: Sequence[str], anchored: bool) -> tuple[tuple[str, ...], bool]:
@@ -59,6 +68,7 @@ class Wildcards:
         "fresh",
         "headed",
         "heads",
+        "index",
         "scored",
         "tails",
         "with_query",
@@ -83,6 +93,11 @@ class Wildcards:
             return floor
         if scored:
             self.sort_out(scored)
+        if self.index is not None:
+            for letters, filed in self.index.items():
+                for gram in filed.keys() & windows_of(path, letters):
+                    floor = best_of_few(filed[gram], path, floor)
+            return floor
         if self.anywhere:
             floor = best_of_few(self.anywhere, path, floor)
         if self.heads and path.startswith(self.heads):
@@ -101,13 +116,18 @@ class Wildcards:
         anywhere: list[Wildcard] = []
         for score, parts, anchored in sorted(scored, key=itemgetter(0), reverse=True):
             needle = parts[1] if len(parts) == 2 else max(parts, key=len)
-            if len(parts[0]) > 1:
+            if len(scored) >= MANY_PATTERNS:
+                kind = anywhere  # for the index
+            elif len(parts[0]) > 1:
                 kind = headed
             elif anchored and len(parts) == 2:
                 kind = endings
             else:
                 kind = with_query if "?" in needle else anywhere
             kind.append((score, needle, parts, anchored))
+        self.index: Index | None = None
+        if len(scored) >= MANY_PATTERNS:
+            self.index = index_by_letters(anywhere)
         # The highest score first. Most are empty, and tuples without anything take no memory.
         self.with_query = tuple(with_query)  # the likes of /*?sort=
         self.headed = tuple(headed)  # the likes of /shop/*/reviews
@@ -116,6 +136,36 @@ class Wildcards:
         self.tails = tuple([needle for _, needle, _, _ in endings])
         self.anywhere = tuple(anywhere)
         self.scored = ()  # last: the rest is there
+
+
+def windows_of(path: str, letters: int) -> set[str]:
+    return {path[at : at + letters] for at in range(len(path) - letters + 1)}
+
+
+def index_by_letters(wildcards: Sequence[Wildcard]) -> Index:
+    """File each pattern under the letters of its that the fewest patterns share.
+
+    They come, and are filed, the highest score first. A path then only meets the patterns
+    of which it has these letters.
+    """
+    lists: dict[int, dict[str, list[Wildcard]]] = {}
+    grams = [grams_of(needle) for _, needle, _, _ in wildcards]
+    shared = Counter(gram for some in grams for gram in some)
+    for wildcard, some in zip(wildcards, grams, strict=True):
+        rarest = min(some, key=shared.__getitem__)
+        lists.setdefault(len(rarest), {}).setdefault(rarest, []).append(wildcard)
+    return {
+        letters: {gram: tuple(filed) for gram, filed in by_gram.items()}
+        for letters, by_gram in lists.items()
+    }
+
+
+def grams_of(needle: str) -> set[str]:
+    """Letters that a path has if it has *needle*, which is not empty: side by side, and the last."""
+    room = len(needle)
+    letters = next(window for window in WINDOWS if window <= room)
+    starts = range(0, min(room, INDEXED_LETTERS) - letters + 1, letters)
+    return {needle[at : at + letters] for at in (*starts, room - letters)}
 
 
 def best_of_few(wildcards: Sequence[Wildcard], path: str, floor: int) -> int:

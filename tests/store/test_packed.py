@@ -144,3 +144,14 @@ def test_memory_for_a_bomb_is_bounded():
     finally:
         tracemalloc.stop()
     assert most < 5 * MAX_SIZE
+
+
+def test_what_has_neither_an_answer_nor_failures_varies():
+    assert GOOD.failures is not None
+    assert Snapshot(varies_at=9.5).varies
+    assert not GOOD.varies
+    assert not Snapshot(answer=GOOD.answer).varies
+    assert not Snapshot(failures=GOOD.failures).varies
+    assert not Snapshot(failures=GOOD.failures).has_failed_here
+    own = GOOD.failures._replace(by_own_code=True)
+    assert Snapshot(failures=own).has_failed_here

@@ -11,6 +11,7 @@ import pytest
 from scrapy import Request
 from twisted.internet.defer import Deferred
 
+from scrapy_rep.engine import slot_clock
 from scrapy_rep.frontier import frontier as frontier_module
 from scrapy_rep.frontier import places, sqlite
 from scrapy_rep.judging.ruling import SEND, Action, Judge, Ruling, because
@@ -109,6 +110,22 @@ async def test_a_download_slot_of_the_users(crawler):
         ("a.example", "a.example"),
     ]
     assert sorted(numbers(await waiting.all_of())) == [1, 2, 3]
+    await waiting.close()
+
+
+@in_a_crawl(DOWNLOAD_SLOTS={"a.example": {"delay": 9.0}}, DOWNLOAD_DELAY=0)
+async def test_the_delay_of_a_slot_holds_its_host_alone(crawler):
+    waiting = await Waiting.opened(crawler)
+    for number, host in enumerate("aab"):
+        waiting.push(request(host, number))
+    assert numbers([(await waiting.pop()).url]) == [1]  # type: ignore[union-attr]
+    crawler.engine.downloader.slots["a.example"].lastseen = slot_clock()
+    waiting.end()
+    assert numbers(await waiting.all_of()) == [2]
+    (held,) = waiting.frontier.held()
+    assert (held.host, held.cause, held.requests) == ("a.example", "pace", 1)
+    assert held.until is not None
+    assert 0 < held.until - monotonic() <= 9
     await waiting.close()
 
 

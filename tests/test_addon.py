@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from typing import Any
 
 import pytest
 from scrapy.settings import Settings
 from scrapy.squeues import LifoMemoryQueue
-from scrapy.utils.test import get_crawler
 
 import scrapy_rep
 from scrapy_rep import Addon, RepMiddleware
-from tests.site import Site
-from tests.utils import QUIET, Pages, coroutine_test, crawl, make_crawler
+from scrapy_rep.addon import BUILT_IN
+from tests.play import harvest
+from tests.utils import coroutine_test, crawl, make_crawler
 
 DISALLOW_P = "User-agent: *\nDisallow: /p\n"
 
@@ -114,31 +115,21 @@ def test_our_scheduler_where_the_user_has_left_the_defaults(chosen, is_ours):
 
 @coroutine_test
 async def test_enabled_by_hand():
-    built_in = "scrapy.downloadermiddlewares.robotstxt.RobotsTxtMiddleware"
-    settings = make_crawler().settings.copy_to_dict()
-    crawler = get_crawler(
-        Pages,
-        {
-            **QUIET,
-            "TWISTED_REACTOR": settings["TWISTED_REACTOR"],
-            "TWISTED_REACTOR_ENABLED": settings.get("TWISTED_REACTOR_ENABLED", True),
-            "ROBOTSTXT_OBEY": True,
-            "DOWNLOADER_MIDDLEWARES": {built_in: None, "scrapy_rep.RepMiddleware": 100},
-        },
-    )
-    with Site({"/robots.txt": DISALLOW_P}) as site:
-        await crawl(crawler, urls=[site.url("/p")])
-        assert site.paths == ["/robots.txt"]
+    by_hand: Any = {
+        "ADDONS": {},
+        "ROBOTSTXT_OBEY": True,
+        "DOWNLOADER_MIDDLEWARES": {BUILT_IN: None, "scrapy_rep.RepMiddleware": 100},
+    }
+    seen, _, _ = await harvest({"/robots.txt": DISALLOW_P}, ["/p"], **by_hand)
+    assert seen == ["/robots.txt"]
 
 
 @coroutine_test
 async def test_parser_for_the_built_in_middleware():
-    crawler = make_crawler(
-        ADDONS={}, ROBOTSTXT_OBEY=True, ROBOTSTXT_PARSER="scrapy_rep.RepRobotParser"
-    )
-    with Site({"/robots.txt": DISALLOW_P}) as site:
-        await crawl(crawler, urls=[site.url("/p"), site.url("/q")])
-        assert site.paths == ["/robots.txt", "/q"]
+    with_parser: Any = {"ADDONS": {}, "ROBOTSTXT_OBEY": True}
+    with_parser["ROBOTSTXT_PARSER"] = "scrapy_rep.RepRobotParser"
+    seen, _, _ = await harvest({"/robots.txt": DISALLOW_P}, ["/p", "/q"], **with_parser)
+    assert seen == ["/robots.txt", "/q"]
 
 
 def test_all_names_can_be_imported():
@@ -148,47 +139,32 @@ def test_all_names_can_be_imported():
         _ = scrapy_rep.no_such_name
 
 
+OURS = [
+    "browser",
+    "evidence.audit",
+    "evidence.witness",
+    "frontier.sqlite",
+    "frontier.job_file",
+    "frontier.redis_server",
+    "store.sqlite",
+]
+FEW_NEED = ["difflib", "isal", *(f"scrapy_rep.{name}" for name in OURS)]
+
+
 @pytest.mark.parametrize(
-    ("statement", "absent"),
+    ("modules", "absent"),
     [
-        ("import scrapy_rep.protocol", ("scrapy", "twisted", "asyncio", "logging")),
-        (
-            "import scrapy_rep.addon",
-            ("twisted.internet.reactor", "scrapy_rep.evidence.witness", "isal"),
-        ),
-        (
-            "import scrapy_rep.report",
-            ("scrapy", "twisted", "scrapy_rep.evidence.witness"),
-        ),
+        ("protocol", ["scrapy", "twisted", "asyncio", "logging"]),
+        ("addon, scrapy_rep.scheduler, scrapy_rep.store", FEW_NEED),
+        ("addon", ["twisted.internet.reactor"]),
+        ("report", ["scrapy", "twisted", "scrapy_rep.evidence.witness"]),
     ],
 )
-def test_importing_brings_in_no_more_than_it_must(statement, absent):
+def test_importing_brings_in_no_more_than_it_must(modules, absent):
     code = (
-        f"import sys; {statement}; "
+        f"import sys, scrapy_rep.{modules};"
         f"print([name for name in {absent!r} if name in sys.modules])"
     )
-    result = subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True, check=True
-    )
-    assert result.stdout.strip() == "[]"
-
-
-def test_what_few_crawls_need_is_not_imported():
-    few = [
-        "browser",
-        "evidence.audit",
-        "evidence.witness",
-        "frontier.sqlite",
-        "frontier.job_file",
-        "frontier.redis_server",
-        "store.sqlite",
-    ]
-    code = (
-        "import sys, scrapy_rep.addon, scrapy_rep.scheduler, scrapy_rep.store;"
-        f"print([name for name in {few} if 'scrapy_rep.' + name in sys.modules],"
-        " 'difflib' in sys.modules)"
-    )
-    done = subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True, check=True
-    )
-    assert done.stdout == "[] False\n"
+    command = [sys.executable, "-c", code]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert done.stdout == "[]\n"

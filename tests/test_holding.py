@@ -186,26 +186,6 @@ def test_who_judges(settings, judge, warned):
     assert len(found.warnings) == bool(warned)
 
 
-@pytest.mark.parametrize(
-    ("settings", "codes"),
-    [
-        ({}, "[408, 429, 500, 502, 503, 504, 522, 524]"),
-        ({"HTTPCACHE_IGNORE_HTTP_CODES": [404, 503]}, "[404, 408, 429, 500, 502, 503"),
-        ({"HTTPCACHE_IGNORE_HTTP_CODES": "429,503"}, None),
-        ({"HTTPCACHE_POLICY": "scrapy.extensions.httpcache.RFC2616Policy"}, None),
-        ({"HTTPCACHE_ENABLED": False}, None),
-    ],
-)
-def test_an_http_cache_that_keeps_what_is_to_be_tried_again(settings, codes):
-    warnings = holding(**{"HTTPCACHE_ENABLED": True, **settings}).warnings
-    if codes is None:
-        assert warnings == ()
-    else:
-        (warning,) = warnings
-        assert f"HTTPCACHE_IGNORE_HTTP_CODES = {codes}" in warning
-        assert "HTTPCACHE_DIR = " in warning
-
-
 def test_a_wrong_setting_is_named():
     with pytest.raises(SettingError, match="REP_CRAWL_DELAY_MAX is 'soon'"):
         holding(REP_CRAWL_DELAY_MAX="soon")

@@ -418,8 +418,10 @@ def test_badges_are_true():
     assert shown == badges
 
 
-def test_ci_uses_the_tools_of_tox():
+def test_ci_runs_what_is_there_by_the_tools_of_tox():
     ci = (ROOT / ".ci" / "run").read_text(encoding="utf-8")
+    for name in re.findall(r"tests/[\w/]+\.py", ci):
+        assert (ROOT / name).exists(), name
     tox = (ROOT / "pyproject.toml").read_text(encoding="utf-8")
     for tool in ("ruff", "mypy", "scrapy-playwright"):
         (version,) = re.findall(rf'"({tool}==[\d.]+)"', tox)

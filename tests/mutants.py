@@ -200,8 +200,12 @@ def parts_for(mutant: Mutant, executed: Executed | None, most: float) -> list[Pa
     lines = executed.tests.get(str(mutant.path.relative_to("scrapy_rep")), {})
     numbers = map(str, range(mutant.line, mutant.last + 1))
     found = [lines.get(number, []) for number in numbers]
-    if mutant.at_import:
-        found = list(lines.values())
+    if mutant.at_import:  # all of its room may have what it makes
+        first = mutant.path.parts[1]
+        rooms = (
+            some for name, some in executed.tests.items() if name.startswith(first)
+        )
+        found = [places for some in rooms for places in some.values()]
     seconds = executed.seconds
     tests = list(seconds)
     of_line = {tests[place] for places in found for place in places}

@@ -324,6 +324,7 @@ def test_a_server_whose_memory_is_full_loses_nothing():
         until(lambda: any("memory is full" in worker.log for worker in fleet.workers))
         time.sleep(1)
         client.config_set("maxmemory", 0)
+        until(lambda: any("Redis has room again" in w.log for w in fleet.workers))
         fleet.join(SOON)
         assert left(server) == 0
     assert len(answered(fleet)) == 120

@@ -15,17 +15,18 @@ import pytest
 import redis
 
 from scrapy_rep.crawl import Crawl
+from scrapy_rep.exceptions import SettingError
 from scrapy_rep.frontier.redis_hosts import (
     FleetBookings,
     FleetStore,
     facts_of,
     learn,
 )
-from scrapy_rep.frontier.redis_server import CALLS_AT_A_TIME, refusal_of
+from scrapy_rep.frontier.redis_server import CALL_SECONDS, CALLS_AT_A_TIME, refusal_of
 from scrapy_rep.pacing.hosts import Health
 from scrapy_rep.pacing.keeper import ParkedError
 from tests.frontier.waiting import Waiting, in_a_crawl, in_redis, request
-from tests.utils import coroutine_test, make_crawler
+from tests.utils import coroutine_test, make_crawler, sleep
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -180,6 +181,27 @@ async def test_what_is_asked_for_as_its_shard_is_lost_is_its_next_owners(
     await waiting.close()
     wait = sum(map(client.llen, client.keys("*:w:*")))
     assert wait + sum(map(client.hlen, client.keys("*:out"))) == 30
+
+
+@in_a_crawl()
+async def test_what_is_asked_for_in_vain_comes_when_redis_is_back(
+    crawler, redis_server, tmp_path
+):
+    make = partial(in_redis, redis_server.url)
+    waiting = await Waiting.opened(crawler, tmp_path, make)
+    for number in range(30):
+        waiting.push(request("a", number))
+    await waiting.settle()
+    redis_server.hang()
+    popped: list[Any] = [waiting.frontier.pop() for _ in range(4)]  # more are asked for
+    await sleep(CALL_SECONDS + 0.5)
+    redis_server.resume()
+    got, deadline = {each.url for each in popped}, monotonic() + 20
+    while len(got) < 30:
+        assert monotonic() < deadline
+        got.update(await waiting.all_of())
+        await sleep(0.05)
+    await waiting.close()
 
 
 @of_workers(2)
@@ -489,3 +511,10 @@ def test_each_refusal_says_what_to_do(error, told):
 
 def test_who_cannot_be_reached_does_not_refuse():
     assert refusal_of(redis.ConnectionError("connection refused")) is None
+
+
+def test_a_fleet_needs_asyncio(monkeypatch):
+    server = "scrapy_rep.frontier.redis_server"
+    monkeypatch.setattr(f"{server}.is_asyncio_available", lambda: False)
+    with pytest.raises(SettingError, match="the asyncio reactor, or none"):
+        assert Crawl.of(make_crawler(REP_FLEET="redis://127.0.0.1:9")).fleet

@@ -61,11 +61,6 @@ TRY_AGAIN_SECONDS = 0.05
 KEY_AT = {"EVALSHA": 3, "EVAL": 3}
 """Command -> where it has its first key; others have it next."""
 LIMITS: Any = dict.fromkeys(("socket_timeout", "socket_connect_timeout"), CALL_SECONDS)
-REDIRECTIONS = {
-    "MOVED": errors.MovedError,
-    "ASK": errors.AskError,
-    "TRYAGAIN": errors.TryAgainError,
-}
 REFUSALS = {
     "NOAUTH": "REP_FLEET must have its user and password",
     "NOPERM": "its user must be allowed to run scripts, and all keys that begin with rep: or"
@@ -170,18 +165,16 @@ class Nodes:
         for _ in range(MOST_REDIRECTIONS):
             try:
                 return await node.execute(command, asks=asks)
-            except AWAY_ERRORS as problem:  # noqa: PERF203 - it leads elsewhere
-                error = _kind_of(problem)
-                if isinstance(error, errors.TryAgainError):
-                    await asyncio.sleep(TRY_AGAIN_SECONDS)
-                    continue
-                if not isinstance(error, errors.AskError):
-                    self._owners.pop(slot, None)  # another one may have it by now
-                    raise
+            except errors.TryAgainError:  # noqa: PERF203 - it leads elsewhere
+                await asyncio.sleep(TRY_AGAIN_SECONDS)
+            except errors.AskError as error:  # or MovedError, which is one
                 node = self._node(error.host or node.host, error.port)
                 asks = not isinstance(error, errors.MovedError)
                 if not asks:
                     self._owners[slot] = node
+            except AWAY_ERRORS:
+                self._owners.pop(slot, None)  # another one may have it by now
+                raise
         raise errors.ClusterDownError(
             "CLUSTERDOWN its servers lead from one to another"
         )
@@ -195,12 +188,6 @@ class Nodes:
         for node in (self._first, *self._nodes.values()):
             with suppress(*AWAY_ERRORS):
                 await asyncio.wait_for(node.client.aclose(), CALL_SECONDS)
-
-
-def _kind_of(error: BaseException) -> BaseException:
-    """Return *error* as one of REDIRECTIONS, which redis-py before 6 does not know."""
-    code, _, rest = str(error).partition(" ")
-    return REDIRECTIONS[code](rest) if code in REDIRECTIONS else error
 
 
 @contextmanager

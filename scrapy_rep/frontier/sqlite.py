@@ -39,15 +39,17 @@ LONG_WAIT = 30.0
 """Seconds for which a place must have to wait to make way in the window for others."""
 PLACES_PER_LOOK = 2000
 """Places in the file that are looked at for those that may come into the window."""
-MOST_HOSTS_TOLD = 5
-LARGEST = "SELECT name, waiting FROM places ORDER BY waiting DESC LIMIT 100"
 TOTAL = "SELECT coalesce(sum(waiting), 0), count(*) FROM places"
 FIRST_OF_PLACE = "SELECT rank, ord, id, body FROM requests WHERE place = ? ORDER BY rank, ord LIMIT ?"
 FACTS = "SELECT name, value FROM facts"
-HOSTS_OF_JOB = """
-    SELECT substr(name, 1, instr(name || char(10), char(10)) - 1) AS host, sum(waiting), why,
+HOST = "substr(name, 1, instr(name || char(10), char(10)) - 1)"
+LARGEST = (
+    f"SELECT {HOST}, sum(waiting) AS n FROM places GROUP BY 1 ORDER BY n DESC LIMIT 5"  # noqa: S608
+)
+HOSTS_OF_JOB = f"""
+    SELECT {HOST} AS host, sum(waiting), why,
         min(coalesce(until, 0))  -- of several places the one that may be asked first tells why
-    FROM places WHERE waiting > 0 GROUP BY host ORDER BY host"""
+    FROM places WHERE waiting > 0 GROUP BY host ORDER BY host"""  # noqa: S608
 RUNNING, IN_HAND, LAST_STARTS = "running", "in hand", "last starts"
 
 
@@ -351,11 +353,8 @@ def summary(file: JobFile) -> str:
     ((total, places),) = file.rows(TOTAL)
     if not places:
         return f"Nothing waits in the job in {file.path.parent}"
-    hosts: Counter[str] = Counter()
-    for name, waiting in file.rows(LARGEST):
-        hosts[_host_of(name) or "(none)"] += waiting
-    largest = hosts.most_common(MOST_HOSTS_TOLD)
-    told = [f"{host} {number:,}" for host, number in largest]
+    largest = file.rows(LARGEST)
+    told = [f"{host or '(none)'} {number:,}" for host, number in largest]
     if sum(number for _, number in largest) < total:
         told.append("...")
     return (

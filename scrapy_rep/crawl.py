@@ -83,7 +83,7 @@ class Crawl(OneForEachCrawler):
         if self.settings.fleet is None:
             return None
         try:
-            return load_object(FLEET_SERVER)(self.crawler, self.settings, self.events)
+            return load_object(FLEET_SERVER)(self)
         except ImportError as error:
             expected = f'to be used where scrapy_rep is installed with its extra "redis" ({error})'
             raise SettingError("REP_FLEET", self.settings.fleet, expected) from error
@@ -91,7 +91,7 @@ class Crawl(OneForEachCrawler):
     @cached_property
     def store(self) -> Store:
         if self.settings.store is None and self.fleet is not None:
-            kept: Store = load_object(FLEET_STORE)(self.fleet, self.engine.is_ending)
+            kept: Store = load_object(FLEET_STORE)(self.fleet)
             return kept
         name = self.settings.store
         path = STORES.get(name, name) if isinstance(name, str) else name
@@ -113,8 +113,7 @@ class Crawl(OneForEachCrawler):
     @cached_property
     def policies(self) -> Policies:
         if self.fleet is not None:
-            bookings = load_object(FLEET_BOOKINGS)
-            self.keeper.share(bookings(self.fleet, self.engine.is_ending))
+            self.keeper.share(load_object(FLEET_BOOKINGS)(self.fleet))
         fetcher = Fetcher(self.crawler, self.settings, self.engine, self.keeper)
         policies = Policies(
             crawler=self.crawler,

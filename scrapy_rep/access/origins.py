@@ -18,6 +18,7 @@ from scrapy_rep.protocol.urls import (
 )
 
 __all__ = [
+    "host_in",
     "is_private",
     "normal_origin",
     "origin_from",
@@ -100,6 +101,13 @@ def _host_and_port(scheme: str, authority: str) -> tuple[str, str]:
     if len(name) > MAX_NAME_CHARACTERS or not HOST_NAME.fullmatch(name):
         raise ValueError("its host is none")
     return name, port
+
+
+def host_in(origin: str) -> str:
+    """Return the host of *origin* as paces know it; "": it has none, or none that can be read."""
+    with suppress(ValueError):
+        return (urlsplit(origin).hostname or "").rstrip(".")
+    return ""
 
 
 def is_private(host: str) -> bool:

@@ -169,11 +169,8 @@ class Frontier:
         for place in places:
             if place.key is None and (request := self.places.next_of(place)):
                 place.key = self._permits.host_slot_key(request)[2]
-            held = (
-                ("asked" if place.filling else None)
-                or self._ledger.hold_of(place)
-                or self._permits.hold_of(place)
-            )
+            held: tuple[float, str] | Where | None = "asked" if place.filling else None
+            held = held or self._ledger.hold_of(place) or self._permits.hold_of(place)
             if held is not None or place.held_by:
                 self._note(place, held)
             if held is None:

@@ -143,11 +143,9 @@ class JobFile(SqliteFile, OneForEachCrawler):
         OPEN_FILES.add(self)
         try:
             self.rows("SELECT 1")
-        except BaseException as error:
+        except (sqlite3.Error, OSError) as error:
             self.close()
-            if isinstance(error, (sqlite3.Error, OSError)):
-                raise JobError(f"{self.path} cannot be opened: {error}") from error
-            raise
+            raise JobError(f"{self.path} cannot be opened: {error}") from error
 
     @classmethod
     def made_for(cls, crawler: Crawler) -> Self:
@@ -163,9 +161,8 @@ class JobFile(SqliteFile, OneForEachCrawler):
     def write(self, statements: Statements) -> None:
         """Execute each of *statements* for each of its rows, or raise ``sqlite3.Error`` and none."""
         changed = self._work(_transact, statements)
-        if not self._has_log or changed - self._copied < CHECKPOINT_AFTER:
-            return
-        if self._copying is None or self._copying.done():
+        is_due = self._has_log and changed - self._copied >= CHECKPOINT_AFTER
+        if is_due and (self._copying is None or self._copying.done()):
             self._copied = changed
             self._copying = self._worker.submit(_copy_log, self.path)
 
@@ -260,15 +257,10 @@ def _lock(folder: Path) -> sqlite3.Connection:
 
 def _transact(db: sqlite3.Connection, statements: Statements) -> int:
     """Execute them all, or none; return how many rows have changed since *db* was opened."""
-    try:
+    with db:
         db.execute("BEGIN IMMEDIATE")
         for statement, rows in statements:
             db.executemany(statement, rows)
-        db.execute("COMMIT")
-    except BaseException:
-        if db.in_transaction:
-            db.execute("ROLLBACK")
-        raise
     return db.total_changes
 
 

@@ -43,6 +43,8 @@ if TYPE_CHECKING:
     from scrapy_rep.frontier.frontier import Frontier
     from scrapy_rep.frontier.places import Place
 
+    Seen = Callable[[Request], None]
+    Unpackable = Callable[[Request, Exception], None]
     Entry = tuple[int, int, Any, Request | bytes]
     """Rank, order, the id that the ledger gave it (``None``: nobody but the frontier has it), and
     the request, or the octets that ``packed`` made of it. Requests of a host are handed out
@@ -59,8 +61,6 @@ class Ledger:
 
     frontier: Frontier
     spider: Spider
-    on_seen: Callable[[Request], None]
-    on_unpackable: Callable[[Request, Exception], None]
     last_first = True, False
     """Whether, of two requests with equal rank, the one filed last goes first (LIFO): of most
     requests; and of start requests that have an odd rank."""
@@ -83,8 +83,8 @@ class Ledger:
         self,
         frontier: Frontier,
         spider: Spider,
-        on_seen: Callable[[Request], None],
-        on_unpackable: Callable[[Request, Exception], None],
+        on_seen: Seen,
+        on_unpackable: Unpackable,
     ) -> None:
         """Note whom to tell.
 

@@ -41,17 +41,14 @@ class Permits:
         self._may_wait_long = crawl.settings.wait
         self.policies = crawl.policies if crawl.is_judged else None
         """``None``: no request is judged."""
-        self.most_asked = 2 * (
-            crawl.crawler.settings.getint("CONCURRENT_REQUESTS") or 16
-        )
+        free_places = crawl.crawler.settings.getint("CONCURRENT_REQUESTS") or 16
+        self.most_asked = 2 * free_places
         """Of how many policies are asked for ahead at a time, those that take long aside."""
         # A crawl has far fewer hosts than pages.
-        self._starts_tell = (
-            not callable(crawl.settings.pace_by) and self.engine.names_slots_by_host
-        )
-        self._of_start = lru_cache(maxsize=4096)(
-            lambda start: self._of_request(Request(f"{start}/"))
-        )
+        by_host = self.engine.names_slots_by_host
+        self._starts_tell = by_host and not callable(crawl.settings.pace_by)
+        of_start = lambda start: self._of_request(Request(f"{start}/"))
+        self._of_start = lru_cache(maxsize=4096)(of_start)
         has_cache = crawl.is_judged and crawl.has_cache
         self._is_away = crawl.policies.is_away if has_cache else None
         """Tells of an origin that its robots.txt cannot be fetched; ``None``: that does not matter."""
@@ -90,9 +87,7 @@ class Permits:
 
     def usual(self, origin: str | None) -> tuple[Agent, str]:
         """Return agent and header of a request to *origin* that has none of its own."""
-        if not origin:
-            return NOT_JUDGED
-        return self._agents.of(), self._agents.header()
+        return (self._agents.of(), self._agents.header()) if origin else NOT_JUDGED
 
     # Whether it may go
 
@@ -123,15 +118,12 @@ class Permits:
         if not self._may_wait_long and self._is_refused(host):
             return None
         origin, agent, _, was_looked_up = place.key or UNJUDGED
+        is_away = None if was_looked_up else self._is_away
         if (
             origin is not None
             and (policies := self.policies) is not None
             # A page that the HTTP cache has need not wait.
-            and not (
-                self._is_away
-                and not was_looked_up
-                and self._is_away(origin, place.page)
-            )
+            and not (is_away and is_away(origin, place.page))
         ):
             now = policies.now()
             known = policies.peek(origin, place.page, now)
@@ -151,17 +143,15 @@ class Permits:
 
     def is_known(self, place: Place) -> bool:
         """Tell whether what decides for *place* is known, or nothing does."""
-        origin = place.key and place.key[0]
-        if origin is None or self.policies is None:
-            return True
-        return self.policies.peek(origin, place.page) is not None
+        origin = (place.key and place.key[0]) or ""
+        policies = self.policies if origin else None
+        return policies is None or policies.peek(origin, place.page) is not None
 
     def is_new(self, place: Place) -> bool:
         """Tell whether nothing was ever known of what decides for *place*."""
-        origin = place.key and place.key[0]
-        if origin is None or self.policies is None:
-            return False
-        return not self.policies.remembers(origin)
+        origin = (place.key and place.key[0]) or ""
+        policies = self.policies if origin else None
+        return policies is not None and not policies.remembers(origin)
 
     def _is_refused(self, host: str) -> bool:
         """Tell whether the gate refuses requests to *host*, as they would wait for too long."""

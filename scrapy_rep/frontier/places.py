@@ -323,7 +323,7 @@ class Places:
                 return request
         return None
 
-    def leave(self, place: Place, keep: int = 0) -> None:
+    def _leave(self, place: Place, keep: int) -> None:
         """Leave all but the first *keep* at hand to the ledger, if it has them, too."""
         hand = sorted(place.hand, key=lambda entry: entry[:2])
         gone = [entry for entry in hand[keep:] if entry[2] is not None]
@@ -338,7 +338,7 @@ class Places:
         if self.octets > MOST_OCTETS_AT_HAND and self._ledger.sheds:
             for place in self:
                 if not place.filling:
-                    self.leave(place, self._ledger.at_hand if place is kept else 0)
+                    self._leave(place, self._ledger.at_hand if place is kept else 0)
 
     # When each host is looked at
 

@@ -9,8 +9,8 @@ from itertools import count, islice
 from math import inf
 from time import monotonic, time
 from typing import TYPE_CHECKING, Any
-from urllib.parse import urlsplit
 
+from scrapy_rep.access.origins import host_in
 from scrapy_rep.frontier.redis_server import AwayError
 from scrapy_rep.pacing.hosts import WELL, Health, early_of
 from scrapy_rep.pacing.keeper import ParkedError
@@ -39,12 +39,9 @@ MOST_FACTS = 1000
 """Of so many hosts of a shard its next owner is told."""
 
 
-def host_in(origin: str) -> str:
-    """Return the host of *origin*, or of the key of one of its variants."""
-    try:
-        return urlsplit(origin_of_key(origin)).hostname or ""
-    except ValueError:
-        return ""
+def host_of_key(key: str) -> str:
+    """Return the host of an origin, or of the key of one of its variants."""
+    return host_in(origin_of_key(key))
 
 
 class FleetBookings:
@@ -57,15 +54,10 @@ class FleetBookings:
     """
 
     def __init__(
-        self,
-        server: Server,
-        is_ending: Callable[[], bool],
-        kind: str = "turn",
-        host_of: Callable[[str], str] = str,
+        self, server: Server, kind: str = "turn", host_of: Callable[[str], str] = str
     ) -> None:
-        """*is_ending* tells whether the crawl is ending; *kind* and *host_of* what is booked."""
-        self._server, self._is_ending = server, is_ending
-        self._kind, self._host_of = kind, host_of
+        """*kind* tells what is booked, *host_of* of which host that is."""
+        self._server, self._kind, self._host_of = server, kind, host_of
         self._serials = count(1)
         self.held: dict[str, tuple[float, str]] = {}
         """The delay after it, in seconds, and as who we hold it."""
@@ -102,7 +94,7 @@ class FleetBookings:
                     raise ParkedError(wait / 1e3)
                 if why:
                     waits()
-                    if why == [b"away"] and self._is_ending():
+                    if why == [b"away"] and self._server.is_ending():
                         raise ParkedError(self._server.lease)
                     # Who holds it may be through with it before its lease is over.
                     most = inf if why == [b"paced"] else AWAY_SECONDS
@@ -112,10 +104,9 @@ class FleetBookings:
                 if self._renewing is None:
                     self._renewing = self._server.begin_task(self._renew())
                 await asyncio.sleep(max(due - monotonic(), wait / 1e3))
-                if (
-                    monotonic() < asked + life
-                ):  # else we slept for longer than it is held
+                if monotonic() < asked + life:
                     return serial
+                # We have slept for longer than it is held.
         except (asyncio.CancelledError, ParkedError):
             # Redis may have given it to us all the same.
             self.held[name] = interval, me
@@ -138,7 +129,7 @@ class FleetBookings:
     async def spend(self, host: str, most: int) -> bool:
         """Count a request to *host*; ``False``: *most* requests have started already."""
         name = f"{self._server.spider}:spent:{host}"
-        while not self._is_ending():
+        while not self._server.is_ending():
             with suppress(AwayError):
                 number = await self._server.at_host(host, "INCR", name)
                 await self._server.at_host(host, "PEXPIRE", name, SPENT_KEPT_MS)
@@ -180,16 +171,15 @@ class FleetStore(Store):
     While the server of a host is away, nobody asks for its robots.txt.
     """
 
-    def __init__(self, server: Server, is_ending: Callable[[], bool]) -> None:
-        """*is_ending* tells whether the crawl is ending, and so waits for nothing."""
-        self._server, self._is_ending = server, is_ending
+    def __init__(self, server: Server) -> None:
+        self._server = server
         settings = server.settings
         self._expiry = round((settings.unreachable_max + settings.max_age + DAY) * 1e3)
-        self._claims = FleetBookings(server, is_ending, "asks", host_in)
+        self._claims = FleetBookings(server, "asks", host_of_key)
 
     def fetched(self) -> set[str]:
         """Return the hosts of which a robots.txt is being fetched."""
-        return set(map(host_in, self._claims.held))
+        return set(map(host_of_key, self._claims.held))
 
     async def get(self, origin: str) -> Snapshot | None:
         try:
@@ -227,11 +217,11 @@ class FleetStore(Store):
             self._server.begin_task(self._claims.over(origin))
 
     def _check_ending(self) -> None:
-        if self._is_ending():
+        if self._server.is_ending():
             raise asyncio.CancelledError
 
     async def _at(self, origin: str, command: str, *args: Any) -> Any:
-        host, name = host_in(origin), f"robots:{origin}"
+        host, name = host_of_key(origin), f"robots:{origin}"
         return await self._server.at_host(host, command, name, *args)
 
 

@@ -98,7 +98,7 @@ class RedisLedger(Ledger):
         self._server, self._crawl = server, crawl
         hosts = crawl.settings.hosts.items()
         self._wide = {host: own["wide"] for host, own in hosts if own.get("wide")}
-        self._shards = Shards(server, self, crawl.keeper, self._is_busy_with)
+        self._shards = Shards(server, self, crawl.keeper)
         self._base = crc32(server.me.encode()) << 32
         """What makes ids unique in the fleet."""
         self._serial = 0
@@ -235,7 +235,7 @@ class RedisLedger(Ledger):
             raise CloseSpider(LOST_REASON)
         return True
 
-    def _is_busy_with(self, shard: int) -> bool:
+    def is_busy_with(self, shard: int) -> bool:
         """Tell whether anything of a shard is in progress, or not written yet."""
         store = self._crawl.store
         fetched = store.fetched() if isinstance(store, FleetStore) else ()
@@ -382,9 +382,7 @@ class RedisLedger(Ledger):
             shard.note(place.name, rank, max(there, int(list_ in shard.fresh)))
             left = sum(shard.waits.get(place.name, {}).values())
             if bodies:
-                entries = [
-                    (rank, self._next_serial(), body[:8], body[8:]) for body in bodies
-                ]
+                entries = [(rank, self._next_serial(), b[:8], b[8:]) for b in bodies]
                 break
         self.frontier.came(place, entries, left)
         self.frontier.wake()

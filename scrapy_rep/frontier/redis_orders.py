@@ -115,8 +115,8 @@ class FleetQueue(ExitStack):
 
     def state(self) -> State:
         """Return how the fleet stands; workers are asked what they have in hand."""
-        told = self._run("beat", [self._workers, self._orders], "", 0)
-        leases, orders = map(as_dict, told)
+        beat = [self._workers, self._orders], "", 0
+        leases, orders = map(as_dict, self._run("beat", *beat))
         asked = self._ask(len(leases)) if leases else {}
         each = [self._client.hgetall(self._key(n, "n")) for n in self._shards]
         filed, done, lost, purged = (
@@ -161,9 +161,8 @@ class FleetQueue(ExitStack):
         for host in sends.keys() - {host for host, _ in number}:
             number[host, IN_HAND] = 0
         found = []
-        for (host, why), requests in sorted(
-            number.items(), key=lambda item: (-item[1], item[0][0])
-        ):
+        most_first = sorted(number.items(), key=lambda item: (-item[1], item[0][0]))
+        for (host, why), requests in most_first:
             if not only or host in only:
                 its = sends.pop(host, {})
                 wait = min(waits[host, why], default=None)
@@ -195,8 +194,7 @@ class FleetQueue(ExitStack):
         for n in self._shards:
             at, seen = None, set[bytes]()
             while at != b"0":
-                args = [at or 0, PAGE, pattern]
-                at, *page = self._run("lists", [self._key(n)], *args)
+                at, *page = self._run("lists", [self._key(n)], at or 0, PAGE, pattern)
                 new = [pair for pair in pairs(page) if pair[0] not in seen]
                 seen.update(list_ for list_, _ in new)
                 yield from ((n, *pair) for pair in new)

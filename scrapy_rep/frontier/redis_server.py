@@ -27,10 +27,7 @@ from scrapy_rep.exceptions import RedisStartError, SettingError
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Iterable, Iterator, Sequence
 
-    from scrapy.crawler import Crawler
-
-    from scrapy_rep.events.stream import Stream
-    from scrapy_rep.settings import Settings
+    from scrapy_rep.crawl import Crawl
 
 FOLDER = resources.files("scrapy_rep.frontier") / "lua"
 SCRIPTS = {
@@ -224,14 +221,18 @@ class Server:
     ``RedisStartError`` if the server is away or refuses us when the crawl begins.
     """
 
-    def __init__(self, crawler: Crawler, settings: Settings, log: Stream) -> None:
+    def __init__(self, crawl: Crawl) -> None:
+        crawler, settings = crawl.crawler, crawl.settings
         if not is_asyncio_available():
             reactor = crawler.settings.get("TWISTED_REACTOR")
             expected = "the asyncio reactor, or none, where REP_FLEET is set"
             raise SettingError("TWISTED_REACTOR", reactor, expected)
         assert settings.fleet is not None
-        self.crawler, self.settings, self.log = crawler, settings, log
+        self.settings, self.log = settings, crawl.events
+        self.is_ending = crawl.engine.is_ending
+        """Tells whether the crawl is ending, and so waits for nothing."""
         self.url, self.lease = settings.fleet, settings.fleet_lease
+        self.lease_ms = round(self.lease * 1e3)
         spider = self.spider = (crawler.spider or crawler.spidercls).name
         self.me = f"{socket.gethostname()}-{os.getpid()}-{token_hex(3)}"
         self._away: set[int] = set()

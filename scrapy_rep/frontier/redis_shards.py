@@ -23,10 +23,8 @@ from scrapy_rep.frontier.redis_server import (
 from scrapy_rep.protocol.printable import counted
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from scrapy_rep.frontier.ledger import Ledger
     from scrapy_rep.frontier.places import Place
+    from scrapy_rep.frontier.redis_ledger import RedisLedger
     from scrapy_rep.frontier.redis_server import Server
     from scrapy_rep.pacing.keeper import Keeper
 
@@ -109,16 +107,8 @@ class Shard:
 class Shards:
     """Those that this worker owns; the workers share all of them evenly."""
 
-    def __init__(
-        self,
-        server: Server,
-        ledger: Ledger,
-        keeper: Keeper,
-        is_busy_with: Callable[[int], bool],
-    ) -> None:
-        """*is_busy_with* tells whether anything of a shard is in progress, or not written yet."""
+    def __init__(self, server: Server, ledger: RedisLedger, keeper: Keeper) -> None:
         self._server, self._ledger, self._keeper = server, ledger, keeper
-        self._is_busy_with = is_busy_with
         self.owned: dict[int, Shard] = {}
         self.standing: dict[int, Standing] = {}
         self.is_empty = False
@@ -144,11 +134,10 @@ class Shards:
     async def tick(self) -> None:
         """Show up, renew our leases, and see to it that each shard has an owner."""
         server, began = self._server, monotonic()
-        lease = round(server.lease * 1e3)
-        await self.show_up(lease)
+        await self.show_up(server.lease_ms)
         mine = dict(self.owned)
         blocks = {n: [mine[n].term if n in mine else ""] for n in range(server.shards)}
-        answers = await server.for_shards("tick", blocks, server.me, lease)
+        answers = await server.for_shards("tick", blocks, server.me, server.lease_ms)
         before = self.standing
         now = {n: Standing(*answer) for n, answer in answers.items()}
         self.standing = before | now
@@ -241,7 +230,7 @@ class Shards:
 
     async def _look_for_lost(self, n: int) -> None:
         """Find again what no index leads to; note what is gone."""
-        if self._is_busy_with(n):
+        if self._ledger.is_busy_with(n):
             return
         server = self._server
         begin = server.owner_key(n).removesuffix("owner") + "w:"
@@ -351,9 +340,8 @@ class Shards:
     async def _take(self, n: int) -> None:
         server, began = self._server, monotonic()
         with suppress(AwayError):
-            answer = await server.at_shard(
-                n, "own", server.me, round(server.lease * 1e3), token_hex(6)
-            )
+            own = server.me, server.lease_ms, token_hex(6)
+            answer = await server.at_shard(n, "own", *own)
             if answer is None:  # another one was quicker
                 return
             term, out, facts = answer
@@ -379,7 +367,9 @@ class Shards:
     async def _free_idle(self) -> None:
         """Give back those that are to be given back, and with which we are through."""
         leaving = [shard for shard in self.owned.values() if shard.is_leaving]
-        idle = [shard for shard in leaving if not self._is_busy_with(shard.number)]
+        idle = [
+            shard for shard in leaving if not self._ledger.is_busy_with(shard.number)
+        ]
         await asyncio.gather(*map(self._free, idle))
 
     async def _free(self, shard: Shard) -> None:

@@ -44,7 +44,7 @@ FIRST_OF_PLACE = "SELECT rank, ord, id, body FROM requests WHERE place = ? ORDER
 FACTS = "SELECT name, value FROM facts"
 HOST = "substr(name, 1, instr(name || char(10), char(10)) - 1)"
 LARGEST = (
-    f"SELECT {HOST}, sum(waiting) AS n FROM places GROUP BY 1 ORDER BY n DESC LIMIT 5"  # noqa: S608
+    f"SELECT {HOST}, sum(waiting) n FROM places GROUP BY 1 ORDER BY n DESC LIMIT 5"  # noqa: S608
 )
 HOSTS_OF_JOB = f"""
     SELECT {HOST} AS host, sum(waiting), why,
@@ -82,9 +82,8 @@ class SqliteLedger(Ledger):
 
     async def open(self) -> None:
         begin(self._file, self.events)
-        ((newest, waiting),) = self._file.rows(
-            "SELECT (SELECT max(id) FROM requests), (SELECT sum(waiting) FROM places)"
-        )
+        sql = "SELECT (SELECT max(id) FROM requests), (SELECT sum(waiting) FROM places)"
+        ((newest, waiting),) = self._file.rows(sql)
         self._next = (newest or 0) + 1
         self._outside = waiting or 0
         while self._outside and self.frontier.room > 0:
@@ -208,10 +207,8 @@ class SqliteLedger(Ledger):
         """Tell the frontier of up to *most* places that are due *now* and not known to it."""
         if not self._is_written():
             return
-        rows = self._file.rows(
-            "SELECT id, name, until FROM places WHERE id > ? ORDER BY id LIMIT ?",
-            (self._looked_at, PLACES_PER_LOOK),
-        )
+        sql = "SELECT id, name, until FROM places WHERE id > ? ORDER BY id LIMIT ?"
+        rows = self._file.rows(sql, (self._looked_at, PLACES_PER_LOOK))
         self._looked_at = -1
         for number, name, until in rows:
             if not most:
@@ -337,9 +334,7 @@ def end(file: JobFile) -> None:
 def _numbers(fact: str | None) -> dict[str, float]:
     """Return what *fact* says: a number for each host or place; nothing if it is damaged."""
     with suppress(AttributeError, TypeError, ValueError):
-        return {
-            name: float(number) for name, number in json.loads(fact or "{}").items()
-        }
+        return {name: float(n) for name, n in json.loads(fact or "{}").items()}
     return {}
 
 
@@ -385,9 +380,8 @@ def look(folder: Path) -> tuple[list[Host], bool]:
     """
     path = folder / FILE_NAME
     path.stat()
-    with closing(
-        sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True)
-    ) as db:
+    uri = f"{path.absolute().as_uri()}?mode=ro"
+    with closing(sqlite3.connect(uri, uri=True)) as db:
         db.execute("BEGIN")
         facts, rows = dict(db.execute(FACTS)), db.execute(HOSTS_OF_JOB).fetchall()
     now, in_hand = time(), _numbers(facts.get(IN_HAND))

@@ -9,7 +9,7 @@ from urllib.parse import urlsplit
 from scrapy import Request
 from scrapy.utils.httpobj import urlparse_cached
 
-from scrapy_rep.access.origins import normal_origin, origin_from, origin_of
+from scrapy_rep.access.origins import host_in, normal_origin, origin_from, origin_of
 from scrapy_rep.exceptions import SettingError
 from scrapy_rep.protocol import product_tokens
 from scrapy_rep.protocol.printable import without_user
@@ -215,19 +215,12 @@ def host_of(request: Request) -> str:
     if url.startswith(HTTP_PREFIXES):
         end = url.find("/", HOST_START)
         return _host_of_start(url[:end] if end > 0 else url)
-    return _host_in(url) if url is instead else urlparse_cached(request).hostname or ""
+    return host_in(url) if url is instead else urlparse_cached(request).hostname or ""
 
 
 @lru_cache(maxsize=4096)
 def _host_of_start(url: str) -> str:
-    return _host_in(origin_of(url) or url)
-
-
-def _host_in(url: str) -> str:
-    try:
-        return (urlsplit(url).hostname or "").rstrip(".")
-    except ValueError:
-        return ""
+    return host_in(origin_of(url) or url)
 
 
 def note_origin(url: str, meta: dict[str, Any], unjudged: str | None = None) -> None:

@@ -23,8 +23,8 @@ from functools import lru_cache
 from math import inf
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
-from urllib.parse import urlsplit
 
+from scrapy_rep.access.origins import host_in
 from scrapy_rep.events.of_hosts import Permitted
 from scrapy_rep.exceptions import SettingError
 from scrapy_rep.pacing.pace import FREE, Pace
@@ -120,7 +120,7 @@ class Permissions:
 
     def at(self, origin: str, now: float) -> Permission | None:
         """Return what the host of *origin* allows us *now*, in seconds since 1970."""
-        found = self._of.get(_host_of(origin)) if self._of else None
+        found = self._of.get(host_in(origin)) if self._of else None
         return None if found is None else self._check(found, now)
 
     def _check(self, found: Permission, now: float) -> Permission | None:
@@ -138,11 +138,6 @@ class Permissions:
         """Return the pace to keep at *origin*, which has *asked* for one."""
         found = self.at(origin, now)
         return asked if found is None else found.pace(asked)
-
-
-@lru_cache(maxsize=4096)
-def _host_of(origin: str) -> str:
-    return (urlsplit(origin).hostname or "").rstrip(".")
 
 
 @lru_cache(maxsize=4096)

@@ -42,6 +42,7 @@ ORIGIN = f"http://{HOST}"
 def server_of(redis: RedisServer, **settings: Any) -> Server:
     """Return a worker's server, as a crawl has it."""
     found: Server = Crawl.of(make_crawler(REP_FLEET=redis.url, **settings)).fleet
+    found.is_ending = lambda: False  # there is no engine
     return found
 
 
@@ -71,7 +72,7 @@ def of_workers(number: int, **settings: Any) -> Callable[..., Any]:
 
 
 def bookings_of(server: Server) -> FleetBookings:
-    return FleetBookings(server, lambda: False)
+    return FleetBookings(server)
 
 
 class Shard:
@@ -370,7 +371,8 @@ async def test_a_host_that_one_has_parked_is_parked_for_all(one, other):
 
 @of_workers(2)
 async def test_the_next_owner_of_a_host_knows_what_its_last_one_did(one, other):
-    old, new = (Crawl.of(server.crawler).keeper for server in (one, other))
+    crawls = [Crawl.of(make_crawler()) for _ in range(2)]
+    old, new = (crawl.keeper for crawl in crawls)
     # Two crawls of one process share their hosts; two workers do not.
     new.hosts = type(old.hosts)()
     old.keep(HOST, ORIGIN, 60)
@@ -414,7 +416,7 @@ async def test_a_budget_is_of_the_whole_fleet(one, other):
 @pytest.mark.invariant4
 @of_workers(2)
 async def test_one_worker_asks_an_origin_at_a_time(one, other):
-    stores = [FleetStore(server, lambda: False) for server in (one, other)]
+    stores = [FleetStore(server) for server in (one, other)]
     async with stores[0].claim(ORIGIN) as others_asked:
         assert others_asked
         assert stores[0].fetched() == {HOST}
@@ -433,10 +435,9 @@ async def claim(store: FleetStore) -> None:
 @of_workers(2)
 async def test_nobody_waits_for_a_claim_beyond_the_end_of_the_crawl(one, other):
     is_ending: list[bool] = []
-    async with FleetStore(one, lambda: False).claim(ORIGIN):
-        asking = asyncio.ensure_future(
-            claim(FleetStore(other, lambda: bool(is_ending)))
-        )
+    async with FleetStore(one).claim(ORIGIN):
+        other.is_ending = lambda: bool(is_ending)
+        asking = asyncio.ensure_future(claim(FleetStore(other)))
         await asyncio.sleep(0.1)
         is_ending.append(True)
         with pytest.raises(asyncio.CancelledError):
@@ -448,7 +449,7 @@ async def test_nobody_waits_for_a_claim_beyond_the_end_of_the_crawl(one, other):
 )
 @of_workers(1)
 async def test_what_no_worker_has_written_decides_nothing(server, redis_server, what):
-    store = FleetStore(server, lambda: False)
+    store = FleetStore(server)
     key = server.key_at(HOST, f"robots:{ORIGIN}")
     redis_server.client.set(key, what)
     with pytest.raises(ValueError, match="what Redis had is damaged"):

@@ -65,7 +65,8 @@ class LoneFleetStore(FleetStore):
     def __init__(self, url: str) -> None:
         server = Crawl(make_crawler(REP_FLEET=url)).fleet
         assert server is not None
-        super().__init__(server, lambda: False)
+        server.is_ending = lambda: False  # there is no engine
+        super().__init__(server)
 
     async def close(self) -> None:
         await super().close()

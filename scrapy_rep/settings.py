@@ -14,11 +14,10 @@ from dataclasses import dataclass, field, fields
 from datetime import date, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
-from urllib.parse import urlsplit
 
 from scrapy.utils.misc import load_object
 
-from scrapy_rep.access.origins import HOST_NAME, origin_of
+from scrapy_rep.access.origins import HOST_NAME, host_in, origin_of
 from scrapy_rep.downloader.tools import OneForEachCrawler, at_prompt
 from scrapy_rep.exceptions import SettingError
 from scrapy_rep.protocol import GYM2008, MK1996, RFC9309, Dialect
@@ -256,7 +255,7 @@ def exact_host(name: str) -> str:
     """Return *name* as URLs have it; raises ``WrongError`` where it is not the name of one host."""
     is_plain = "[" in name or not set(name) & set("/?#@:\\")
     origin = origin_of(f"https://{name}") if is_plain else None
-    host = (urlsplit(origin or "").hostname or "").rstrip(".")
+    host = host_in(origin or "")
     if HOST_NAME.fullmatch(host) or ":" in host:
         return host
     expected = 'the exact name of a host, as in "www.example.com", beside "allow"'

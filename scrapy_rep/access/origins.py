@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from contextlib import suppress
+from functools import lru_cache
 from ipaddress import IPv4Address, IPv6Address, IPv6Network
 from urllib.parse import quote, unquote, urljoin, urlsplit
 
@@ -103,6 +104,7 @@ def _host_and_port(scheme: str, authority: str) -> tuple[str, str]:
     return name, port
 
 
+@lru_cache(maxsize=4096)
 def host_in(origin: str) -> str:
     """Return the host of *origin* as paces know it; "": it has none, or none that can be read."""
     with suppress(ValueError):

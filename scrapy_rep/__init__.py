@@ -19,11 +19,11 @@ from scrapy_rep.protocol import (
     Verdict,
     parse,
 )
+from scrapy_rep.protocol import __version__ as __version__
 
 if TYPE_CHECKING:
-    from scrapy_rep.addon import Addon
-    from scrapy_rep.browser import abort_disallowed
-    from scrapy_rep.downloader.downloader import Downloader
+    from scrapy_rep.compat.scrapy_parser import RepRobotParser
+    from scrapy_rep.engine.downloader import Downloader
     from scrapy_rep.exceptions import (
         HostRefused,
         RobotsForbidden,
@@ -31,13 +31,12 @@ if TYPE_CHECKING:
         RobotsUnreachable,
         SettingError,
     )
-    from scrapy_rep.middleware import RepMiddleware
+    from scrapy_rep.gate.addon import Addon
+    from scrapy_rep.gate.browser import abort_disallowed
+    from scrapy_rep.gate.middleware import RepMiddleware
+    from scrapy_rep.gate.scheduler import Scheduler
     from scrapy_rep.pages import RepSpiderMiddleware
-    from scrapy_rep.parser import RepRobotParser
     from scrapy_rep.robots import Robots, RobotsSitemapSpider
-    from scrapy_rep.scheduler import Scheduler
-
-__version__ = "0.1.0"
 
 __all__ = [
     "GYM2008",
@@ -65,15 +64,15 @@ __all__ = [
 ]
 
 _HOMES = {
-    "Addon": "addon",
-    "Downloader": "downloader.downloader",
-    "RepMiddleware": "middleware",
-    "RepRobotParser": "parser",
+    "Addon": "gate.addon",
+    "Downloader": "engine.downloader",
+    "RepMiddleware": "gate.middleware",
+    "RepRobotParser": "compat.scrapy_parser",
     "RepSpiderMiddleware": "pages",
     "Robots": "robots",
     "RobotsSitemapSpider": "robots",
-    "Scheduler": "scheduler",
-    "abort_disallowed": "browser",
+    "Scheduler": "gate.scheduler",
+    "abort_disallowed": "gate.browser",
 }
 """The modules of names; the others are exceptions."""
 

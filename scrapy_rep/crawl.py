@@ -9,20 +9,21 @@ from scrapy import Request, signals
 from scrapy.utils.misc import build_from_crawler, load_object
 
 from scrapy_rep.access.origins import robots_url
-from scrapy_rep.downloader.tools import OneForEachCrawler
-from scrapy_rep.engine import Engine
+from scrapy_rep.engine.inner import Engine
+from scrapy_rep.engine.tools import OneForEachCrawler
 from scrapy_rep.events import EVENTS
 from scrapy_rep.events.event import Event
+from scrapy_rep.events.log import Log, tell_plainly
 from scrapy_rep.events.of_requests import Answered, Sent
 from scrapy_rep.events.stream import Stream
+from scrapy_rep.events.waits import Waits
 from scrapy_rep.exceptions import SettingError
 from scrapy_rep.judging.ruling import Judge
-from scrapy_rep.judging.target import Agents, make_namer, name_of
-from scrapy_rep.log.lines import Log, tell_plainly
-from scrapy_rep.log.waits import Waits
+from scrapy_rep.judging.target import Agents, how_judged, make_namer
 from scrapy_rep.pacing.keeper import Keeper
 from scrapy_rep.policies import Approval, Fetcher, Permissions, Policies
 from scrapy_rep.protocol.printable import describe_error, mask_uri
+from scrapy_rep.protocol.user_agents import name_of
 from scrapy_rep.settings import Settings
 from scrapy_rep.store import Store
 
@@ -160,7 +161,7 @@ class Crawl(OneForEachCrawler):
         if events.listeners(Sent) or events.listeners(Answered):
             from scrapy_rep.evidence.audit import Departures  # noqa: PLC0415
 
-            Departures(self.engine.starts, events)
+            Departures(self.engine.starts, events, how_judged)
 
     def _keep(self, origin: str, interval: float) -> None:
         """Keep the *interval* that *origin* asks for from now on."""

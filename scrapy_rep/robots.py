@@ -14,9 +14,9 @@ from twisted.internet.defer import Deferred, DeferredQueue
 
 from scrapy_rep.access.origins import origin_of, robots_url
 from scrapy_rep.crawl import Crawl
-from scrapy_rep.downloader.tools import sleep
-from scrapy_rep.judging.ruling import UNREACHABLE, preferences_of
-from scrapy_rep.pages import read_page
+from scrapy_rep.engine.tools import sleep
+from scrapy_rep.judging.page import preferences_of, read_page
+from scrapy_rep.judging.ruling import UNREACHABLE
 from scrapy_rep.policies.sharing import END_CHECK_SECONDS
 from scrapy_rep.protocol.preferences import combine
 from scrapy_rep.protocol.printable import mask_uri, without_user
@@ -28,8 +28,8 @@ if TYPE_CHECKING:
     from scrapy.crawler import Crawler
     from scrapy.http import Response
 
+    from scrapy_rep.events.waits import Waiting
     from scrapy_rep.judging.ruling import Ruling
-    from scrapy_rep.log.waits import Waiting
     from scrapy_rep.policies import Known
     from scrapy_rep.protocol import Agent, Policy, Preferences, Verdict
 

@@ -29,8 +29,8 @@ LONGEST = ["crawls/test_fleet_cluster.py", "crawls/test_fleet.py", "test_example
 TOGETHER = {"crawls/test_fleet_troubles.py", "test_example.py"}
 """Files whose tests look at what one fixture has made, which takes long."""
 QUICK = [
-    *("access", "judging", "pacing", "pages", "protocol", "compat/test_conformance.py"),
-    *("events/test_records.py", "log/test_lines.py", "policies/test_freshness.py"),
+    *("access", "judging", "pacing", "protocol", "compat/test_conformance.py"),
+    *("events/test_records.py", "events/test_lines.py", "policies/test_freshness.py"),
     *("policies/test_lifecycle.py", "store/test_packed.py", "test_layering.py"),
     *("test_quick.py", "test_settings.py"),
 ]

@@ -37,13 +37,17 @@ if TYPE_CHECKING:
 REPOSITORY = Path(__file__).parent.parent
 EQUIVALENT = Path(__file__).with_suffix(".txt")
 TESTS = {
-    "events": ["events", "log", "evidence"],
-    "log": ["log", "crawls/test_told.py"],
+    "events": ["events", "evidence", "crawls/test_told.py"],
     "evidence": ["evidence", "crawls/test_audit.py", "crawls/test_evidence.py"],
     "commands": ["commands", "crawls/test_approval.py"],
     "protocol": ["protocol", "access/test_origins.py"],
-    "judging": ["judging", "crawls/test_mistakes.py", "crawls/test_purposes.py"],
-    "pages": ["pages", "crawls/test_page_rules.py", "crawls/test_tdm_files.py"],
+    "judging": [
+        "judging",
+        "crawls/test_page_rules.py",
+        "crawls/test_mistakes.py",
+        "crawls/test_purposes.py",
+    ],
+    "pages": ["crawls/test_page_rules.py", "crawls/test_tdm_files.py"],
 }
 """Where the tests of a room are, if not only in the folder of its name."""
 CPU_SECONDS = 100

@@ -12,7 +12,7 @@ from scrapy.squeues import LifoMemoryQueue
 
 import scrapy_rep
 from scrapy_rep import Addon, RepMiddleware
-from scrapy_rep.addon import BUILT_IN
+from scrapy_rep.gate.addon import BUILT_IN
 from tests.play import harvest
 from tests.utils import coroutine_test, crawl, make_crawler
 
@@ -41,7 +41,9 @@ async def test_takes_the_place_of_the_built_in():
     )
 
 
-@pytest.mark.parametrize("addon", [Addon, "scrapy_rep.Addon", "scrapy_rep.addon.Addon"])
+@pytest.mark.parametrize(
+    "addon", [Addon, "scrapy_rep.Addon", "scrapy_rep.gate.addon.Addon"]
+)
 @coroutine_test
 async def test_every_way_to_name_it(addon):
     crawler = make_crawler(ADDONS={addon: 500})
@@ -155,8 +157,8 @@ FEW_NEED = ["difflib", "isal", *(f"scrapy_rep.{name}" for name in OURS)]
     ("modules", "absent"),
     [
         ("protocol", ["scrapy", "twisted", "asyncio", "logging"]),
-        ("addon, scrapy_rep.scheduler, scrapy_rep.store", FEW_NEED),
-        ("addon", ["twisted.internet.reactor"]),
+        ("gate.addon, scrapy_rep.gate.scheduler, scrapy_rep.store", FEW_NEED),
+        ("gate.addon", ["twisted.internet.reactor"]),
         ("report", ["scrapy", "twisted", "scrapy_rep.evidence.witness"]),
     ],
 )

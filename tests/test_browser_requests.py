@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 import scrapy_rep
-from scrapy_rep.browser import PATHS, SETTING, AbortDisallowed, abort_disallowed
 from scrapy_rep.crawl import Crawl
+from scrapy_rep.gate.browser import PATHS, SETTING, AbortDisallowed, abort_disallowed
 from tests.site import Site
 from tests.utils import Pages, coroutine_test, crawl, make_crawler, until
 

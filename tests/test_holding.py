@@ -14,7 +14,7 @@ from scrapy.pqueues import ScrapyPriorityQueue
 
 import scrapy_rep
 from scrapy_rep import RepMiddleware, SettingError
-from scrapy_rep.holding import Holding, what_holds
+from scrapy_rep.gate.holding import Holding, what_holds
 from tests.site import Site
 from tests.utils import Pages, coroutine_test, crawl, make_crawler
 
@@ -56,7 +56,7 @@ def test_the_defaults():
     assert holding() == Holding(
         version=scrapy_rep.__version__,
         spider="plain",
-        judge="scrapy_rep.middleware.RepMiddleware",
+        judge="scrapy_rep.gate.middleware.RepMiddleware",
         agent=AGENT,
         user_agent=AGENT,
         unsent_tokens=(),
@@ -175,7 +175,7 @@ def test_in_words(settings, told):
         ),
         pytest.param(
             {"DOWNLOADER_MIDDLEWARES": {RobotsTxtMiddleware: 90}},
-            "scrapy_rep.middleware.RepMiddleware", "RobotsTxtMiddleware is enabled", id="both",
+            "scrapy_rep.gate.middleware.RepMiddleware", "RobotsTxtMiddleware is enabled", id="both",
         ),
     ],
 )  # fmt: skip

@@ -69,6 +69,8 @@ class RobotsCommand(ScrapyCommand):
 
         typed = self._typed
         typed.process = self.crawler_process
+        if typed.asks:  # then there is a reactor, which what asks needs to be imported
+            typed.ask = import_module("scrapy_rep.commands.asking").ask
         module, name = TELLERS[typed.word].split(".")
         try:
             tell = getattr(import_module(f"scrapy_rep.commands.{module}"), name)

@@ -74,14 +74,11 @@ def tell(typed: Typed, settings: ScrapySettings, screen: Screen) -> int:
         for url in [""] if typed.whole else all_urls(typed.url):
             answers.take(url, known, copy | dict.fromkeys(OF_A_FILE))
     if typed.asked:
-        # It must not be imported before there is a reactor.
-        from scrapy_rep.commands.asking import ask  # noqa: PLC0415
-
         # All at once: to wait for standard input would hold up the event loop.
         urls = list(all_urls(typed.asked))
         if typed.whole:
             urls = list({origin_of(url) or url: url for url in urls}.values())
-        ask(urls, answers)
+        typed.ask(urls, answers)
     return answers.status if answers.is_whole else COULD_NOT_TELL
 
 

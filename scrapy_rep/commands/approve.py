@@ -39,8 +39,6 @@ BLOCK = re.compile(r"(?m)^([^\s#].*)\n((?:(?:[ \t#].*)?\n)*)")
 
 def tell(typed: Typed, settings: ScrapySettings, screen: Screen) -> int:
     """Ask, write the file, and tell what it has; return the exit status."""
-    from scrapy_rep.commands.asking import ask  # noqa: PLC0415 - needs a reactor
-
     named = [url for name in URL_NAMES for url in getattr(typed.kind, name, None) or ()]
     urls = [str(url) for url in named if origin_of(str(url)) is not None]
     urls = list(dict.fromkeys([*urls, *typed.url]))
@@ -54,7 +52,7 @@ def tell(typed: Typed, settings: ScrapySettings, screen: Screen) -> int:
         blocks[head.strip()] += f"{its.rstrip()}\n"
     ours, agents = settings_and_agents(typed, settings)
     approving = Approving(screen, typed, agents, Judge(ours))
-    ask(urls, approving)
+    typed.ask(urls, approving)
     if not approving.is_whole:
         return COULD_NOT_TELL
     for head, terms in approving.blocks.items():

@@ -12,11 +12,11 @@ from scrapy.utils.asyncio import create_looping_call
 from scrapy.utils.defer import deferred_from_coro, maybe_deferred_to_future
 from scrapy.utils.job import job_dir
 
-from scrapy_rep import Addon
 from scrapy_rep.access.origins import origin_of, robots_url
 from scrapy_rep.commands.typed import URL_WANTED
 from scrapy_rep.crawl import Crawl
-from scrapy_rep.downloader.starts import ROBOTS_HOP
+from scrapy_rep.engine.starts import ROBOTS_HOP
+from scrapy_rep.gate.addon import Addon
 from scrapy_rep.store import Snapshot
 from scrapy_rep.store.sqlite import FILE_NAME
 

@@ -15,9 +15,9 @@ from scrapy import Spider
 from scrapy.crawler import Crawler
 from scrapy.exceptions import UsageError
 
-from scrapy_rep import Addon
 from scrapy_rep.commands.terminal import Answer, Screen, complain
-from scrapy_rep.holding import NOT_JUDGED, what_holds
+from scrapy_rep.gate.addon import Addon
+from scrapy_rep.gate.holding import NOT_JUDGED, what_holds
 from scrapy_rep.judging.mistakes import hints_on_refetching
 from scrapy_rep.pages.tdm_files import TDM
 from scrapy_rep.protocol import RFC9309, product_tokens
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from scrapy.settings import Settings as ScrapySettings
 
     from scrapy_rep.commands.typed import Typed
-    from scrapy_rep.holding import Holding
+    from scrapy_rep.gate.holding import Holding
 
 NOT_ENABLED = (
     'The add-on is not enabled. Put ADDONS = {"scrapy_rep.Addon": 500} into the settings of '

@@ -13,17 +13,16 @@ from urllib.parse import quote_from_bytes
 from scrapy.exceptions import UsageError
 from scrapy.spiderloader import get_spider_loader
 
-from scrapy_rep import __version__
 from scrapy_rep.access.origins import origin_of
 from scrapy_rep.commands.terminal import complain
 from scrapy_rep.policies.agreed import SETTING
-from scrapy_rep.protocol import COMPILED, parse
+from scrapy_rep.protocol import COMPILED, __version__, parse
 from scrapy_rep.protocol.decoding import MAX_SIZE
 from scrapy_rep.protocol.lint import NUMBERS
 from scrapy_rep.protocol.printable import without_user
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from scrapy import Spider
     from scrapy.settings import Settings as ScrapySettings
@@ -111,6 +110,8 @@ class Typed(argparse.Namespace):
     """Whether files are told of, not URLs: one URL of each origin is enough."""
     process: Any = None
     """Of Scrapy, to ask in."""
+    ask: Callable[[Sequence[str], Any], None]
+    """Gives ``Answers`` each of some URLs with its policy; there only once there is a reactor."""
 
     @property
     def asks(self) -> bool:

@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any
 from scrapy.exceptions import UsageError
 
 from scrapy_rep.commands.terminal import Answer, Screen, left, table
+from scrapy_rep.events.waits import PACE, WHY
 from scrapy_rep.frontier.sqlite import look
-from scrapy_rep.log.waits import PACE, WHY
 from scrapy_rep.protocol.printable import counted, first_of, mask_uri
 from scrapy_rep.settings import Settings
 

@@ -6,7 +6,7 @@ from collections import defaultdict
 from time import monotonic, time
 from typing import TYPE_CHECKING, Any
 
-from scrapy_rep.downloader.tools import OneForEachCrawler
+from scrapy_rep.engine.tools import OneForEachCrawler
 from scrapy_rep.events.of_requests import Counted, Failed, Told, Warned
 
 if TYPE_CHECKING:

@@ -11,14 +11,13 @@ from math import inf
 from operator import itemgetter
 from secrets import token_hex
 from time import monotonic
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from scrapy import signals
 from scrapy.utils.defer import deferred_from_coro
 
-from scrapy_rep import __version__
-from scrapy_rep.downloader.starts import kind_of
-from scrapy_rep.downloader.tools import Alarm, sleep
+from scrapy_rep.engine.starts import kind_of
+from scrapy_rep.engine.tools import Alarm, sleep
 from scrapy_rep.events import EVENTS, as_text
 from scrapy_rep.events.of_hosts import NewCopy
 from scrapy_rep.events.of_requests import (
@@ -30,9 +29,9 @@ from scrapy_rep.events.of_requests import (
     Sent,
     Waited,
 )
+from scrapy_rep.events.waits import ASKED, PACE, add_held
 from scrapy_rep.evidence.sink import SETTING_NAME, Sink
-from scrapy_rep.judging.target import how_judged
-from scrapy_rep.log.waits import ASKED, PACE, add_held
+from scrapy_rep.protocol import __version__
 from scrapy_rep.protocol.printable import without_user
 from scrapy_rep.settings import DEFAULTS
 
@@ -41,10 +40,10 @@ if TYPE_CHECKING:
 
     from scrapy.crawler import Crawler
 
-    from scrapy_rep.downloader.starts import Departure, Outcome, Starts
+    from scrapy_rep.engine.starts import Departure, Outcome, Starts
     from scrapy_rep.events.event import Event
     from scrapy_rep.events.stream import Stream
-    from scrapy_rep.log.waits import Held, Waits
+    from scrapy_rep.events.waits import Held, Waits
 
 MAX_DIGESTS = 10_000
 """Digests that are remembered, so that each body is written once."""
@@ -233,14 +232,20 @@ class WaitingLines:
 class Departures:
     """Tells of each request that is sent, and of what comes of it."""
 
-    def __init__(self, starts: Starts, events: Stream) -> None:
+    def __init__(
+        self, starts: Starts, events: Stream, how_judged: Callable[..., Any]
+    ) -> None:
+        """*how_judged* returns what of a ``Sent`` is told of a URL and its meta."""
         self._events = events
+        self._how_judged = how_judged
         starts.on_start.append(self._note_start)
         starts.on_over.append(self._note_over)
 
     def _note_start(self, departure: Departure) -> None:
         url, robots = departure.request.url, departure.robots_hop is not None
-        judged = (None, None) if robots else how_judged(url, departure.request.meta)
+        judged = (
+            (None, None) if robots else self._how_judged(url, departure.request.meta)
+        )
         time = self._events.at(departure.started_at)
         self._events.tell(
             Sent(

@@ -24,11 +24,10 @@ from scrapy_rep.events.of_requests import (
     said_by,
 )
 from scrapy_rep.events.stream import Stream
-from scrapy_rep.judging.ruling import stated_answers
-from scrapy_rep.judging.target import name_of
 from scrapy_rep.pacing.pace import FREE, pace_of
 from scrapy_rep.protocol.fields import CONTENT_USAGE
 from scrapy_rep.protocol.printable import MAX_CHARACTERS
+from scrapy_rep.protocol.user_agents import name_of
 from scrapy_rep.settings import PACE_DIRECTIVES, Settings
 
 if TYPE_CHECKING:
@@ -183,7 +182,7 @@ class Witness:
 
     def _preferences_of(self, judged: Judged, url: str) -> dict[str, str]:
         assert judged.policy is not None
-        return stated_answers(judged.policy.preferences(url, judged.agent))
+        return judged.policy.preferences(url, judged.agent).stated()
 
 
 class EvidenceSpiderMiddleware(BaseSpiderMiddleware):

@@ -8,12 +8,12 @@ from random import randrange
 from time import monotonic
 from typing import TYPE_CHECKING
 
-from scrapy_rep.downloader.tools import Alarm
+from scrapy_rep.engine.tools import Alarm
 from scrapy_rep.events.of_hosts import GoesOn, PutOff
+from scrapy_rep.events.waits import ASKED, PACE, TURN, Held
 from scrapy_rep.frontier.permits import Permits
 from scrapy_rep.frontier.places import WINDOW, Places
 from scrapy_rep.judging.ruling import UNREACHABLE
-from scrapy_rep.log.waits import ASKED, PACE, TURN, Held
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -21,8 +21,7 @@ if TYPE_CHECKING:
     from scrapy import Request, Spider
 
     from scrapy_rep.crawl import Crawl
-    from scrapy_rep.frontier.ledger import Entry, Ledger
-    from scrapy_rep.frontier.places import HostQueue, Place, Where
+    from scrapy_rep.frontier.ledger import Entry, HostQueue, Ledger, Place, Where
     from scrapy_rep.policies.service import Policies
 
 FULL_RECHECKS_PER_POP = 2

@@ -16,7 +16,7 @@ from weakref import WeakSet
 
 from scrapy.utils.job import job_dir
 
-from scrapy_rep.downloader.tools import OneForEachCrawler
+from scrapy_rep.engine.tools import OneForEachCrawler
 from scrapy_rep.exceptions import JobError
 from scrapy_rep.store.sqlite import SqliteFile, set_aside
 

@@ -3,8 +3,7 @@
 A ledger keeps requests and fingerprints; the ``Frontier`` above it decides who goes when, and has
 a few requests of each host at hand. Everything happens in the event loop's thread. Calls that are
 no coroutines must not wait: a ledger behind a network notes what it is told, does it soon, and
-tells the frontier. What it may call and read there: ``arrive``, ``found``, ``came``, ``drop``,
-``wake``, ``places``, ``taken``.
+tells the frontier: ``Above`` is what it may call and read there.
 
 The life of a request, and who calls what:
 
@@ -28,9 +27,12 @@ opens it next.
 from __future__ import annotations
 
 import pickle
+from dataclasses import dataclass, field
 from hashlib import blake2b
-from typing import TYPE_CHECKING, Any
+from math import inf
+from typing import TYPE_CHECKING, Any, Literal, Protocol
 
+from scrapy import Request
 from scrapy.utils.request import request_from_dict
 
 from scrapy_rep.events.stream import Stream
@@ -38,10 +40,14 @@ from scrapy_rep.events.stream import Stream
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-    from scrapy import Request, Spider
+    from scrapy import Spider
 
-    from scrapy_rep.frontier.frontier import Frontier
-    from scrapy_rep.frontier.places import Place
+    from scrapy_rep.events.waits import Held
+    from scrapy_rep.protocol import Agent
+
+    Key = tuple[str | None, Agent, str, bool]
+    """Origin (``None``: its requests are not judged), agent, User-Agent header, and whether the
+    HTTP cache was asked for its pages."""
 
     Seen = Callable[[Request], None]
     Unpackable = Callable[[Request, Exception], None]
@@ -56,10 +62,114 @@ FINGERPRINT_OCTETS = 16
 """Octets. Among 10**9 URLs, the chance that two collide is 1 in 10**21."""
 
 
+FIRST, LAST = (-inf, 0), (inf, 0)
+"""An urgency before that of each request, and one after it."""
+
+Where = Literal["due", "later", "unknown", "asked", "full", "gone"]
+"""Where the frontier has a host queue; always in one place:
+
+due: as far as is known it may be asked now. later: it may not be asked before a time. unknown: a
+policy is not known, and was not asked for yet. asked: that is being asked for, or requests are on
+their way from the ledger. full: it has no free place. gone: nothing waits in it."""
+
+
+@dataclass(slots=True, eq=False)
+class Place:
+    """Requests that wait for the same: of one host and download slot, origin and agent."""
+
+    queue: HostQueue
+    key: Key | None
+    """``None``: the name does not tell; its next request does."""
+    part: str
+    """Which part of a host that a ledger cuts into parts (``Ledger.part_of``)."""
+    name: str
+    """Tells the place in each process and run; "": nobody but the frontier knows it."""
+    was_named: bool = False
+    """Whether another process or run has named it: its requests may belong elsewhere now."""
+    is_gone: bool = False
+    """Whether nothing waited in it at last, so that it was forgotten."""
+    hand: list[Entry] = field(default_factory=list)
+    """A heap of the requests at hand."""
+    behind: int = 0
+    """How many more wait in the ledger."""
+    edge: tuple[float, float] = LAST
+    """No request behind goes before one of this urgency."""
+    filling: bool = False
+    """Whether the ledger was asked for them."""
+    asked: bool = False
+    """Whether its policy is being asked for."""
+    ask_ahead: bool = True
+    """Whether that is asked for before a request is handed out; else the gate asks."""
+    held_by: str = ""
+    """The cause for which it waited when that was looked at last; "": none."""
+    held_since: float = 0.0
+    held_until: float = 0.0
+    """By ``time.monotonic()``; 0: not known."""
+
+    @property
+    def host(self) -> str:
+        return self.queue.host
+
+    @property
+    def count(self) -> int:
+        return len(self.hand) + self.behind
+
+    @property
+    def urgency(self) -> tuple[float, float]:
+        """Rank and order of its next request; the lowest goes first."""
+        return self.hand[0][:2] if self.hand else FIRST
+
+    def page(self) -> Request | None:
+        """Return a request that is judged like its own; ``None``: they are not judged."""
+        origin, agent, header, _ = self.key or (None, "", "", False)
+        if origin is None:
+            return None
+        meta = {"robotstxt_user_agent": agent}
+        return Request(origin, headers={"User-Agent": header}, meta=meta)
+
+
+@dataclass(slots=True, eq=False)
+class HostQueue:
+    """The places of one host in one download slot, which take its turns."""
+
+    host: str
+    slot: str
+    places: list[Place] = field(default_factory=list)
+    where: Where = "gone"
+    due_at: float = 0.0
+    """When it stops waiting for a time, by ``time.monotonic()``."""
+
+
+class Above(Protocol):
+    """What a ledger may call and read of the frontier above it."""
+
+    places: Any
+    """The ``Places`` in which something waits."""
+    taken: dict[Request, tuple[Place, Entry]]
+    """The requests that the engine has."""
+
+    @property
+    def room(self) -> int: ...
+
+    def arrive(self, place: Place, entry: Entry) -> bool: ...
+
+    def found(self, place: Place, number: int) -> None: ...
+
+    def came(
+        self, place: Place, entries: list[Entry], left: int | None = None
+    ) -> None: ...
+
+    def drop(self, place: Place) -> None: ...
+
+    def held(self) -> Iterable[Held]: ...
+
+    def wake(self) -> None: ...
+
+
 class Ledger:
     """Keeps requests and fingerprints. ``bind`` comes first, ``open`` next, ``close`` last."""
 
-    frontier: Frontier
+    frontier: Above
     spider: Spider
     last_first = True, False
     """Whether, of two requests with equal rank, the one filed last goes first (LIFO): of most
@@ -81,7 +191,7 @@ class Ledger:
 
     def bind(
         self,
-        frontier: Frontier,
+        frontier: Above,
         spider: Spider,
         on_seen: Seen,
         on_unpackable: Unpackable,

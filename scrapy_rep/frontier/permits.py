@@ -9,15 +9,15 @@ from typing import TYPE_CHECKING
 
 from scrapy import Request
 
-from scrapy_rep.downloader.downloader import HOST
+from scrapy_rep.engine.downloader import HOST
+from scrapy_rep.events.waits import PACE
 from scrapy_rep.judging.ruling import PARKED
 from scrapy_rep.judging.target import EXEMPT_KEY, INSTEAD_KEY, SLOT_KEY, judged
-from scrapy_rep.log.waits import PACE
 from scrapy_rep.settings import LONGEST_AT_PROMPT
 
 if TYPE_CHECKING:
     from scrapy_rep.crawl import Crawl
-    from scrapy_rep.frontier.places import HostQueue, Key, Place, Where
+    from scrapy_rep.frontier.ledger import HostQueue, Key, Place, Where
     from scrapy_rep.protocol import Agent
 
 HOST_START = len("https://")

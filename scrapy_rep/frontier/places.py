@@ -6,114 +6,29 @@ Of each place, some requests are at hand, and the others behind them in the ledg
 from __future__ import annotations
 
 from collections import OrderedDict, deque
-from dataclasses import dataclass, field
 from hashlib import sha256
 from heapq import heapify, heappop, heappush
 from itertools import count
 from math import inf
 from time import monotonic
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
 
-from scrapy import Request
-
-from scrapy_rep.frontier.ledger import unpacked
+from scrapy_rep.frontier.ledger import FIRST, LAST, HostQueue, Place, unpacked
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from scrapy import Spider
+    from scrapy import Request, Spider
 
-    from scrapy_rep.frontier.ledger import Entry, Ledger
+    from scrapy_rep.frontier.ledger import Entry, Key, Ledger, Where
     from scrapy_rep.frontier.permits import Permits
-    from scrapy_rep.protocol import Agent
 
-    Key = tuple[str | None, Agent, str, bool]
-    """Origin (``None``: its requests are not judged), agent, User-Agent header, and whether the
-    HTTP cache was asked for its pages."""
-
-FIRST, LAST = (-inf, 0), (inf, 0)
-"""An urgency before that of each request, and one after it."""
 MOST_OCTETS_AT_HAND = 16 * 2**20
 """Octets of requests at hand that the ledger has, too."""
 WINDOW = 20_000
 """So many places are known at a time; what waits in others is known to the ledger alone."""
 FEW_AT_HAND = 4
 """Requests of a place that are read at a time while there are many octets at hand."""
-
-
-Where = Literal["due", "later", "unknown", "asked", "full", "gone"]
-"""Where the frontier has a host queue; always in one place:
-
-due: as far as is known it may be asked now. later: it may not be asked before a time. unknown: a
-policy is not known, and was not asked for yet. asked: that is being asked for, or requests are on
-their way from the ledger. full: it has no free place. gone: nothing waits in it."""
-
-
-@dataclass(slots=True, eq=False)
-class Place:
-    """Requests that wait for the same: of one host and download slot, origin and agent."""
-
-    queue: HostQueue
-    key: Key | None
-    """``None``: the name does not tell; its next request does."""
-    part: str
-    """Which part of a host that a ledger cuts into parts (``Ledger.part_of``)."""
-    name: str
-    """Tells the place in each process and run; "": nobody but the frontier knows it."""
-    was_named: bool = False
-    """Whether another process or run has named it: its requests may belong elsewhere now."""
-    is_gone: bool = False
-    """Whether nothing waited in it at last, so that it was forgotten."""
-    hand: list[Entry] = field(default_factory=list)
-    """A heap of the requests at hand."""
-    behind: int = 0
-    """How many more wait in the ledger."""
-    edge: tuple[float, float] = LAST
-    """No request behind goes before one of this urgency."""
-    filling: bool = False
-    """Whether the ledger was asked for them."""
-    asked: bool = False
-    """Whether its policy is being asked for."""
-    ask_ahead: bool = True
-    """Whether that is asked for before a request is handed out; else the gate asks."""
-    held_by: str = ""
-    """The cause for which it waited when that was looked at last; "": none."""
-    held_since: float = 0.0
-    held_until: float = 0.0
-    """By ``time.monotonic()``; 0: not known."""
-
-    @property
-    def host(self) -> str:
-        return self.queue.host
-
-    @property
-    def count(self) -> int:
-        return len(self.hand) + self.behind
-
-    @property
-    def urgency(self) -> tuple[float, float]:
-        """Rank and order of its next request; the lowest goes first."""
-        return self.hand[0][:2] if self.hand else FIRST
-
-    def page(self) -> Request | None:
-        """Return a request that is judged like its own; ``None``: they are not judged."""
-        origin, agent, header, _ = self.key or (None, "", "", False)
-        if origin is None:
-            return None
-        meta = {"robotstxt_user_agent": agent}
-        return Request(origin, headers={"User-Agent": header}, meta=meta)
-
-
-@dataclass(slots=True, eq=False)
-class HostQueue:
-    """The places of one host in one download slot, which take its turns."""
-
-    host: str
-    slot: str
-    places: list[Place] = field(default_factory=list)
-    where: Where = "gone"
-    due_at: float = 0.0
-    """When it stops waiting for a time, by ``time.monotonic()``."""
 
 
 class Places:

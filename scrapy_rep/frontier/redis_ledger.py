@@ -14,6 +14,7 @@ from zlib import crc32
 
 from scrapy.exceptions import CloseSpider
 
+from scrapy_rep.events.waits import AWAY, BLOCKED
 from scrapy_rep.frontier.ledger import Ledger
 from scrapy_rep.frontier.redis_hosts import FleetStore
 from scrapy_rep.frontier.redis_server import (
@@ -23,7 +24,6 @@ from scrapy_rep.frontier.redis_server import (
     told_key,
 )
 from scrapy_rep.frontier.redis_shards import PAGE, Shards, list_of
-from scrapy_rep.log.waits import AWAY, BLOCKED
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -31,8 +31,7 @@ if TYPE_CHECKING:
     from scrapy import Request
 
     from scrapy_rep.crawl import Crawl
-    from scrapy_rep.frontier.ledger import Entry
-    from scrapy_rep.frontier.places import Place
+    from scrapy_rep.frontier.ledger import Entry, Place
     from scrapy_rep.frontier.redis_server import Server
     from scrapy_rep.frontier.redis_shards import Shard
 
@@ -98,7 +97,7 @@ class RedisLedger(Ledger):
         self._server, self._crawl = server, crawl
         hosts = crawl.settings.hosts.items()
         self._wide = {host: own["wide"] for host, own in hosts if own.get("wide")}
-        self._shards = Shards(server, self, crawl.keeper)
+        self._shards = Shards(server, self, crawl.keeper, self.is_busy_with)
         self._base = crc32(server.me.encode()) << 32
         """What makes ids unique in the fleet."""
         self._serial = 0

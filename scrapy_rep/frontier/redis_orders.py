@@ -9,6 +9,7 @@ from contextlib import ExitStack
 from secrets import token_hex
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from scrapy_rep.events.waits import BLOCKED, TURN
 from scrapy_rep.frontier.redis_server import (
     SCRIPTS,
     SHARDS_KEY,
@@ -20,7 +21,6 @@ from scrapy_rep.frontier.redis_server import (
     waiting_clients,
 )
 from scrapy_rep.frontier.redis_shards import PAGE, place_and_rank
-from scrapy_rep.log.waits import BLOCKED, TURN
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence

@@ -23,8 +23,9 @@ from scrapy_rep.frontier.redis_server import (
 from scrapy_rep.protocol.printable import counted
 
 if TYPE_CHECKING:
-    from scrapy_rep.frontier.places import Place
-    from scrapy_rep.frontier.redis_ledger import RedisLedger
+    from collections.abc import Callable
+
+    from scrapy_rep.frontier.ledger import Ledger, Place
     from scrapy_rep.frontier.redis_server import Server
     from scrapy_rep.pacing.keeper import Keeper
 
@@ -107,8 +108,16 @@ class Shard:
 class Shards:
     """Those that this worker owns; the workers share all of them evenly."""
 
-    def __init__(self, server: Server, ledger: RedisLedger, keeper: Keeper) -> None:
+    def __init__(
+        self,
+        server: Server,
+        ledger: Ledger,
+        keeper: Keeper,
+        is_busy_with: Callable[[int], bool],
+    ) -> None:
+        """*is_busy_with* tells whether requests of a shard are in progress."""
         self._server, self._ledger, self._keeper = server, ledger, keeper
+        self._is_busy_with = is_busy_with
         self.owned: dict[int, Shard] = {}
         self.standing: dict[int, Standing] = {}
         self.is_empty = False
@@ -230,7 +239,7 @@ class Shards:
 
     async def _look_for_lost(self, n: int) -> None:
         """Find again what no index leads to; note what is gone."""
-        if self._ledger.is_busy_with(n):
+        if self._is_busy_with(n):
             return
         server = self._server
         begin = server.owner_key(n).removesuffix("owner") + "w:"
@@ -367,9 +376,7 @@ class Shards:
     async def _free_idle(self) -> None:
         """Give back those that are to be given back, and with which we are through."""
         leaving = [shard for shard in self.owned.values() if shard.is_leaving]
-        idle = [
-            shard for shard in leaving if not self._ledger.is_busy_with(shard.number)
-        ]
+        idle = [shard for shard in leaving if not self._is_busy_with(shard.number)]
         await asyncio.gather(*map(self._free, idle))
 
     async def _free(self, shard: Shard) -> None:

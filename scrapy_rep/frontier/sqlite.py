@@ -10,7 +10,7 @@ from math import inf
 from time import monotonic, time
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from scrapy_rep.downloader.tools import Alarm
+from scrapy_rep.engine.tools import Alarm
 from scrapy_rep.frontier.job_file import FILE_NAME, NEW_FACT, Changes, number_of
 from scrapy_rep.frontier.ledger import Ledger, shortened
 from scrapy_rep.frontier.places import WINDOW
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from scrapy_rep.events.stream import Stream
     from scrapy_rep.frontier.job_file import JobFile
-    from scrapy_rep.frontier.places import Place
+    from scrapy_rep.frontier.ledger import Place
 
 WRITE_AFTER_SECONDS = 0.05
 """Seconds for which changes are gathered, to be written in one transaction."""

@@ -8,7 +8,7 @@ from scrapy.downloadermiddlewares.robotstxt import RobotsTxtMiddleware
 from scrapy.extensions.httpcache import DummyPolicy
 from scrapy.utils.misc import load_object
 
-from scrapy_rep.downloader.starts import ROBOTS_HOP
+from scrapy_rep.engine.starts import ROBOTS_HOP
 from scrapy_rep.judging.target import EXEMPT_KEY, INSTEAD_KEY
 from scrapy_rep.protocol.lint import notes_on_header
 from scrapy_rep.protocol.printable import counted

@@ -17,18 +17,14 @@ from scrapy_rep.protocol import Verdict
 from scrapy_rep.protocol.preferences import (
     EVERYTHING_UNSTATED,
     NO,
-    PREFERENCE_HEADERS,
     UNSTATED,
     WELL_KNOWN,
-    header_preferences,
 )
 from scrapy_rep.protocol.printable import duration
 from scrapy_rep.settings import LONGEST_AT_PROMPT, PACE_DIRECTIVES
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-
-    from scrapy.http import Response
 
     from scrapy_rep.exceptions import RobotsRefused
     from scrapy_rep.pacing.pace import Pace
@@ -42,7 +38,6 @@ DOWN, BUDGET, APPROVAL, PURPOSE = "down", "budget", "approval", "purpose"
 OF_HOST = frozenset({DOWN, BUDGET})
 """Causes that no robots.txt knows of."""
 PARKED = "parked"
-HEADER_NAMES = frozenset(name.title().encode() for name in PREFERENCE_HEADERS)
 
 
 class Action(Enum):
@@ -124,26 +119,6 @@ class Purposes:
         """Return what says no to one of these purposes, if anything does."""
         found = map(preferences.of, self._purposes)
         return next((each for each in found if each.answer == NO), None)
-
-
-def stated_answers(preferences: Preferences) -> dict[str, str]:
-    """Return the answers that *preferences* state, as a plain dict for evidence."""
-    said = {name: found.answer for name, found in preferences.categories.items()}
-    if preferences.use.answer != UNSTATED:
-        said["use"] = preferences.use.answer
-    return said
-
-
-def preferences_of(response: Response) -> Preferences:
-    """Return what the headers of *response* say about the use of its content."""
-    headers = response.headers
-    if HEADER_NAMES.isdisjoint(headers.keys()):
-        return EVERYTHING_UNSTATED
-    return header_preferences(
-        (name.decode("latin-1"), value.decode("latin-1"))
-        for name in sorted(HEADER_NAMES)
-        for value in headers.getlist(name)
-    )
 
 
 class Judge:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from scrapy_rep.access.answers import REFUSALS, demand_of
-from scrapy_rep.downloader.starts import LOST, REFUSED, TIMEOUT, kind_of
+from scrapy_rep.engine.starts import LOST, REFUSED, TIMEOUT, kind_of
 from scrapy_rep.events.of_hosts import BackedOff, Demanded, Down
 from scrapy_rep.pacing.hosts import SERVICE_UNAVAILABLE, TOO_MANY_REQUESTS, WELL
 from scrapy_rep.policies.lifecycle import fields_of, retry_after
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from scrapy.http import Response
 
-    from scrapy_rep.downloader.starts import Departure, Outcome
+    from scrapy_rep.engine.starts import Departure, Outcome
     from scrapy_rep.events.stream import Stream
     from scrapy_rep.pacing.keeper import Keeper
     from scrapy_rep.settings import Settings

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from scrapy.crawler import Crawler
     from scrapy.settings import BaseSettings
 
-    from scrapy_rep.engine import Engine
+    from scrapy_rep.engine.inner import Engine
     from scrapy_rep.protocol import Agent
     from scrapy_rep.settings import Settings
 
@@ -152,11 +152,6 @@ def decoded(octets: bytes) -> str:
 
 
 _decode_header = lru_cache(maxsize=256)(decoded)
-
-
-def name_of(agent: Agent) -> str:
-    """Return the name of an agent in an audit: its tokens, separated by commas."""
-    return agent if isinstance(agent, str) else ", ".join(agent)
 
 
 def judged(url: str, meta: dict[str, Any]) -> tuple[str, str] | None:

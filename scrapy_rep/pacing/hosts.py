@@ -20,7 +20,7 @@ from weakref import ReferenceType, WeakKeyDictionary, ref
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from scrapy_rep.downloader.starts import Departure
+    from scrapy_rep.engine.starts import Departure
 
 
 TOO_MANY_REQUESTS, SERVICE_UNAVAILABLE = 429, 503

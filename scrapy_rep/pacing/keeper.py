@@ -15,8 +15,8 @@ from scrapy.exceptions import IgnoreRequest
 from scrapy.http import Response
 from scrapy.utils.defer import deferred_from_coro
 
-from scrapy_rep.downloader.starts import ROBOTS_HOP
-from scrapy_rep.downloader.tools import sleep
+from scrapy_rep.engine.starts import ROBOTS_HOP
+from scrapy_rep.engine.tools import sleep
 from scrapy_rep.exceptions import NotNow, StillParked
 from scrapy_rep.pacing.hosts import HOSTS, WELL, Health, early_of
 from scrapy_rep.settings import LONGEST_AT_PROMPT
@@ -26,8 +26,8 @@ if TYPE_CHECKING:
 
     from scrapy import Request
 
-    from scrapy_rep.downloader.starts import Departure, Outcome
-    from scrapy_rep.engine import Engine
+    from scrapy_rep.engine.inner import Engine
+    from scrapy_rep.engine.starts import Departure, Outcome
     from scrapy_rep.settings import Settings
 
 LATENCY_WISHER = "latency"

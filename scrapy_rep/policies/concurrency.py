@@ -10,14 +10,14 @@ from scrapy.utils.asyncio import call_later
 from scrapy.utils.defer import maybe_deferred_to_future
 from twisted.internet.defer import DeferredSemaphore
 
-from scrapy_rep.downloader.tools import wait_for
+from scrapy_rep.engine.tools import wait_for
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from concurrent.futures import ThreadPoolExecutor
     from contextlib import AbstractContextManager
 
-    from scrapy_rep.engine import Engine
+    from scrapy_rep.engine.inner import Engine
 
 T = TypeVar("T")
 

@@ -14,9 +14,9 @@ from twisted.internet.defer import CancelledError
 
 from scrapy_rep import access
 from scrapy_rep.access.origins import origin_of, robots_url
-from scrapy_rep.downloader.downloader import on_the_way
-from scrapy_rep.downloader.starts import CUT_SHORT, ROBOTS_HOP, TIMEOUT
-from scrapy_rep.downloader.tools import sleep
+from scrapy_rep.engine.downloader import on_the_way
+from scrapy_rep.engine.starts import CUT_SHORT, ROBOTS_HOP, TIMEOUT
+from scrapy_rep.engine.tools import sleep
 from scrapy_rep.exceptions import NotNow, SettingError, StillParked
 from scrapy_rep.policies.concurrency import FetchBound
 from scrapy_rep.policies.lifecycle import fields_of
@@ -34,8 +34,8 @@ if TYPE_CHECKING:
     from scrapy.crawler import Crawler
     from scrapy.http import Response
 
-    from scrapy_rep.downloader.starts import Departure
-    from scrapy_rep.engine import Engine
+    from scrapy_rep.engine.inner import Engine
+    from scrapy_rep.engine.starts import Departure
     from scrapy_rep.pacing.hosts import Asking
     from scrapy_rep.pacing.keeper import Keeper
     from scrapy_rep.settings import Settings

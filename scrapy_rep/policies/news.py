@@ -21,7 +21,7 @@ from scrapy.exceptions import IgnoreRequest
 
 from scrapy_rep.access import describe_error
 from scrapy_rep.access.answers import REDIRECT_STATUSES, Access, access_of
-from scrapy_rep.downloader.starts import LOST, ROBOTS_HOP, kind_of
+from scrapy_rep.engine.starts import LOST, ROBOTS_HOP, kind_of
 from scrapy_rep.events.of_hosts import (
     Copy,
     DeniesAll,
@@ -190,7 +190,7 @@ async def tell_of_parsed(crawler: Crawler, policy: Policy, page: Request) -> Non
     if ROBOTS_PARSED is None or not receivers_of(crawler, ROBOTS_PARSED):
         return
     # Late, as Scrapy's interface of parsers imports Protego, too.
-    from scrapy_rep.parser import RepRobotParser  # noqa: PLC0415
+    from scrapy_rep.compat.scrapy_parser import RepRobotParser  # noqa: PLC0415
 
     await crawler.signals.send_catch_log_async(
         signal=ROBOTS_PARSED, robotparser=RepRobotParser(policy), request=page

@@ -44,7 +44,7 @@ if TYPE_CHECKING:
     from scrapy.crawler import Crawler
     from twisted.internet.defer import Deferred
 
-    from scrapy_rep.engine import Engine
+    from scrapy_rep.engine.inner import Engine
     from scrapy_rep.policies.agreed import Approval, Permissions
     from scrapy_rep.policies.fetcher import Fetcher
     from scrapy_rep.protocol import Agent

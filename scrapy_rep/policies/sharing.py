@@ -23,7 +23,7 @@ from twisted.internet.defer import CancelledError, Deferred, succeed
 from twisted.python.failure import Failure
 
 from scrapy_rep.access.answers import Access
-from scrapy_rep.downloader.tools import Alarm
+from scrapy_rep.engine.tools import Alarm
 from scrapy_rep.events.stream import Stream
 from scrapy_rep.policies.cache import Bounded
 from scrapy_rep.policies.fetcher import proxy_of, validators_of

@@ -13,10 +13,13 @@ from scrapy_rep.protocol.dialect import GYM2008, MK1996, RFC9309, Dialect
 from scrapy_rep.protocol.fields import RequestRate, VisitTime
 from scrapy_rep.protocol.groups import Group
 from scrapy_rep.protocol.lint import CODES, Note
-from scrapy_rep.protocol.policy import Policy, Verdict, parse
+from scrapy_rep.protocol.policy import Policy, parse
 from scrapy_rep.protocol.preferences import License, Preference, Preferences
-from scrapy_rep.protocol.rules import Rule
+from scrapy_rep.protocol.rules import Rule, Verdict
 from scrapy_rep.protocol.user_agents import Agent, product_tokens
+
+__version__ = "0.1.0"
+"""Here, as every room may import it."""
 
 COMPILED = not __file__.endswith(".py")
 """Whether this runs as machine code: the same source, built with mypyc."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from operator import attrgetter
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from scrapy_rep.protocol.decoding import Text, decode_text
 from scrapy_rep.protocol.dialect import RFC9309, Dialect
@@ -17,7 +17,7 @@ from scrapy_rep.protocol.groups import (
 )
 from scrapy_rep.protocol.lint import notes_on
 from scrapy_rep.protocol.preferences import stated_in
-from scrapy_rep.protocol.rules import Reading, Rule
+from scrapy_rep.protocol.rules import Reading, Rule, Verdict
 from scrapy_rep.protocol.ruleset import FEW_QUERIES, NO_MATCH, RuleSet
 from scrapy_rep.protocol.urls import (
     COMPARABLE_PATH,
@@ -43,20 +43,6 @@ of a large file, whose explanation stays."""
 ROBOTS_TXT = "/robots.txt"  # RFC 9309 2.2.2: implicitly allowed, not with a query
 
 is_final = COMPARABLE_PATH.fullmatch
-
-
-class Verdict(NamedTuple):
-    """Whether a URL may be fetched, and why."""
-
-    allowed: bool
-    rule: Rule | None
-    """The rule that decided, None when none did."""
-    group: tuple[str, ...] | None
-    """User-agent lines, as written, of the groups used; ("*",) for the default groups, and
-    None when no group applied."""
-    reason: str
-    """"rule", "no rule matches", "no group", "robots.txt itself", or what `allow_all` or
-    `disallow_all` was given."""
 
 
 def parse(

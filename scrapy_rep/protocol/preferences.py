@@ -115,6 +115,13 @@ class Preferences(NamedTuple):
             return self.use._replace(answer=NO)
         return self.use._replace(answer=YES) if self.grants_use else NO_PREFERENCE
 
+    def stated(self) -> dict[str, str]:
+        """The answers that are stated, by category; that to use under "use"."""
+        said = {name: found.answer for name, found in self.categories.items()}
+        if self.use.answer != UNSTATED:
+            said["use"] = self.use.answer
+        return said
+
 
 EVERYTHING_UNSTATED = Preferences()
 

@@ -50,6 +50,20 @@ class Rule(NamedTuple):
     """Number of its line, from 1."""
 
 
+class Verdict(NamedTuple):
+    """Whether a URL may be fetched, and why."""
+
+    allowed: bool
+    rule: Rule | None
+    """The rule that decided, None when none did."""
+    group: tuple[str, ...] | None
+    """User-agent lines, as written, of the groups used; ("*",) for the default groups, and
+    None when no group applied."""
+    reason: str
+    """"rule", "no rule matches", "no group", "robots.txt itself", or what `allow_all` or
+    `disallow_all` was given."""
+
+
 Pattern = tuple[tuple[str, ...], bool, int, bool]
 """A path pattern: text that must occur in order, the first part at the beginning; whether the last
 part stands at the end of the path; the length in octets, of which the most specific match has the

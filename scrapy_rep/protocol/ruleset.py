@@ -30,9 +30,8 @@ from scrapy_rep.protocol.wildcards import (
 
 if TYPE_CHECKING:
     from scrapy_rep.protocol.fields import Paces
-    from scrapy_rep.protocol.policy import Verdict
     from scrapy_rep.protocol.preferences import Stated
-    from scrapy_rep.protocol.rules import Pattern
+    from scrapy_rep.protocol.rules import Pattern, Verdict
     from scrapy_rep.protocol.user_agents import Chosen
 
 NO_MATCH = 1  # odd: RFC 9309 2.2.2 allows what no rule matches

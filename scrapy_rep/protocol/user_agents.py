@@ -176,3 +176,8 @@ def groups_for(
     # RFC 9309 2.2.1: groups of one token are merged; `*` only stands in for a missing one.
     chosen = named[min(named)] if named else default
     return chosen if dialect.merges_groups else chosen[:1], not named
+
+
+def name_of(agent: Agent) -> str:
+    """Return the name of an agent in an audit: its tokens, separated by commas."""
+    return agent if isinstance(agent, str) else ", ".join(agent)

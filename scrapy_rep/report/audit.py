@@ -103,7 +103,7 @@ class Audit:
         self.sums["unsent"] = sum(self.unsent.values())
         self.sums["unfinished"] = sum(run["ended"] is None for run in self.runs)
         self.sums["broken"] = sum(source.broken for source in self.sources)
-        self.conclusion = conclusion(self)
+        self.conclusion = conclusion(self.sums, self.runs, self.causes["exempt"])
         sql = "SELECT 1 FROM host WHERE name = ?"
         self.missing = [name for name in self.chosen if not self.values(sql, name)]
         """Chosen hosts that it does not have."""

@@ -13,8 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
-from scrapy_rep import __version__
-from scrapy_rep.protocol import parse
+from scrapy_rep.protocol import __version__, parse
 from scrapy_rep.protocol.printable import counted, first_of, lines_around, printable
 from scrapy_rep.report import sentences
 from scrapy_rep.report.audit import KEPT_PART, changes, texts_of

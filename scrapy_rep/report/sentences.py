@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from datetime import datetime, timedelta, timezone
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from scrapy_rep.protocol.printable import counted
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from scrapy_rep.report.audit import Audit, Row
+    Row = dict[str, Any]
 
 NO_VALUE = "–"  # noqa: RUF001 - a dash as wide as a figure
 EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
@@ -57,15 +57,15 @@ class Said(NamedTuple):
     tone: str = ""
 
 
-def conclusion(audit: Audit) -> list[Said]:
+def conclusion(sums: Row, runs: list[Row], exempt: list[Row]) -> list[Said]:
     """Return what an audit comes to: first whether rules and delays were kept."""
-    rules, delays = _of_rules(audit.sums), _of_delays(audit)
+    rules, delays = _of_rules(sums), _of_delays(sums, runs)
     if rules.tone == delays.tone == "good":
         delay = delays.text[0].lower() + delays.text[1:]
         proof = [Said(f"{rules.text}; {delay}.", "good")]
     else:
         proof = [Said(f"{each.text}.", each.tone) for each in (rules, delays)]
-    return [*proof, *_rest(audit)]
+    return [*proof, *_rest(sums, exempt)]
 
 
 def _of_rules(sums: Row) -> Said:
@@ -77,8 +77,7 @@ def _of_rules(sums: Row) -> Said:
     return Said(f"{CLEAN}, but for what is exempt" if sums["exempt"] else CLEAN, "good")
 
 
-def _of_delays(audit: Audit) -> Said:
-    sums = audit.sums
+def _of_delays(sums: Row, runs: list[Row]) -> Said:
     gaps = counted(sums["measured"], "gap")
     if sums["short"]:
         were = "was" if sums["short"] == 1 else "were"
@@ -86,7 +85,7 @@ def _of_delays(audit: Audit) -> Said:
             f"{sums['short']:,} of {gaps} between requests {were} shorter than the delay "
             f"asked for, at {counted(sums['hosts_short'], 'host')}"
         )
-        given = [run["settings"].get("REP_OBEY") for run in audit.runs]
+        given = [run["settings"].get("REP_OBEY") for run in runs]
         if any(isinstance(each, list) and "crawl-delay" not in each for each in given):
             text += ", as REP_OBEY leaves crawl-delay out"
         return Said(text, "bad")
@@ -97,8 +96,7 @@ def _of_delays(audit: Audit) -> Said:
     return Said("No host asked for a delay", "good")
 
 
-def _rest(audit: Audit) -> Iterator[Said]:
-    sums = audit.sums
+def _rest(sums: Row, exempt: list[Row]) -> Iterator[Said]:
     never, by_rule = sums["not_sent"], sums["not_sent_by_rule"]
     for name, one, more, tone, what in REST:
         text = f"{counted(sums[name], one, more)} {what}"
@@ -108,7 +106,7 @@ def _rest(audit: Audit) -> Iterator[Said]:
         if name == "exempt":
             reasons = (
                 f"{each['requests']:,} {EXEMPT.get(each['cause'], shortened(each['cause']))}"
-                for each in audit.causes["exempt"]
+                for each in exempt
             )
             text += f": {'; '.join(reasons)}"
         if sums[name]:

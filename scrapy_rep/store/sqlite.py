@@ -15,7 +15,7 @@ from scrapy.exceptions import NotConfigured
 from scrapy.utils.job import job_dir
 from scrapy.utils.project import data_path
 
-from scrapy_rep.downloader.tools import wait_for
+from scrapy_rep.engine.tools import wait_for
 from scrapy_rep.settings import DAY, DEFAULTS, Settings
 from scrapy_rep.store import Store
 from scrapy_rep.store.packed import pack, unpack

@@ -31,7 +31,7 @@ import scrapy
 from scrapy import Request
 from scrapy.crawler import AsyncCrawlerProcess
 
-from scrapy_rep.engine import Engine
+from scrapy_rep.engine.inner import Engine
 from scrapy_rep.frontier.job_file import FILE_NAME, Changes, JobFile, number_of
 from scrapy_rep.frontier.ledger import FINGERPRINT_OCTETS
 from scrapy_rep.frontier.sqlite import SqliteLedger

@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 import scrapy
 
-from scrapy_rep.downloader.downloader import CUT_OFF
+from scrapy_rep.engine.downloader import CUT_OFF
 from scrapy_rep.exceptions import JobError
 from scrapy_rep.frontier import job_file as file
 from scrapy_rep.frontier.job_file import FILE_NAME

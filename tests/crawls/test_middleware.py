@@ -440,7 +440,7 @@ async def test_media_pipeline_requests_are_judged_too(tmp_path):
 @coroutine_test
 async def test_at_most_so_many_requests_wait_in_the_middleware(monkeypatch):
     """The others go back to the scheduler, where they are not lost."""
-    monkeypatch.setattr("scrapy_rep.middleware.MAX_WAITING", 5)
+    monkeypatch.setattr("scrapy_rep.gate.middleware.MAX_WAITING", 5)
     waiting = most = 0
 
     async def watched(*args):
@@ -471,7 +471,7 @@ async def test_at_most_so_many_requests_wait_in_the_middleware(monkeypatch):
 
 @coroutine_test
 async def test_what_cannot_go_back_is_refused(monkeypatch):
-    monkeypatch.setattr("scrapy_rep.middleware.MAX_WAITING", 0)
+    monkeypatch.setattr("scrapy_rep.gate.middleware.MAX_WAITING", 0)
     seen, _, crawler = await harvest({}, ["/q"], Downloads)
     assert seen == []
     assert "requests wait for theirs" in crawler.spider.failures[0].reason

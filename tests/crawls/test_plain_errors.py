@@ -6,9 +6,9 @@ import logging
 
 import pytest
 
+from scrapy_rep.events.log import tell_plainly
 from scrapy_rep.exceptions import JobError, SettingError
 from scrapy_rep.frontier.job_file import JobFile
-from scrapy_rep.log.lines import tell_plainly
 from tests.commands.cli import scrapy
 from tests.commands.test_online import HAS_REACTORLESS, REACTORS, project
 

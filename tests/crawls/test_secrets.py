@@ -20,7 +20,7 @@ from scrapy_rep import Policy, RobotsForbidden, SettingError
 from scrapy_rep.compat import get
 from scrapy_rep.compat.urllib_fetch import fetch
 from scrapy_rep.crawl import Crawl
-from scrapy_rep.downloader.starts import Departure
+from scrapy_rep.engine.starts import Departure
 from scrapy_rep.events.of_requests import AuditFailed
 from scrapy_rep.events.stream import Stream
 from scrapy_rep.evidence.sink import Sink, fill_in

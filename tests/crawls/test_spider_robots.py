@@ -10,7 +10,7 @@ import scrapy
 from scrapy import signals
 
 from scrapy_rep import Robots
-from scrapy_rep.middleware import RepMiddleware
+from scrapy_rep.gate.middleware import RepMiddleware
 from tests.play import harvest
 from tests.utils import SCRAPYS, Pages, coroutine_test
 

@@ -169,7 +169,7 @@ async def test_what_is_known_of_the_origin(case):
 @coroutine_test
 async def test_where_nothing_is_known_yet(monkeypatch):
     """As many requests wait for robots.txt files as may."""
-    monkeypatch.setattr("scrapy_rep.middleware.MAX_WAITING", 0)
+    monkeypatch.setattr("scrapy_rep.gate.middleware.MAX_WAITING", 0)
     gate = Gate(fetched())
     request = Request("https://b.example/", meta={"download_slot": "b.example"})
     request.callback = None

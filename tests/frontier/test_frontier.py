@@ -11,7 +11,7 @@ import pytest
 from scrapy import Request
 from twisted.internet.defer import Deferred
 
-from scrapy_rep.engine import slot_clock
+from scrapy_rep.engine.inner import slot_clock
 from scrapy_rep.frontier import frontier as frontier_module
 from scrapy_rep.frontier import places, sqlite
 from scrapy_rep.judging.ruling import SEND, Action, Judge, Ruling, because

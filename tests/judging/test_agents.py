@@ -14,9 +14,9 @@ from scrapy_rep.judging.target import (
     Chooser,
     domain_of,
     make_namer,
-    name_of,
     tokens_not_in,
 )
+from scrapy_rep.protocol.user_agents import name_of
 from scrapy_rep.settings import Settings
 
 SENT = "Sent/1.0 (+https://example.com)"

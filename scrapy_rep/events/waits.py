@@ -15,9 +15,10 @@ from scrapy_rep.protocol.printable import counted, duration
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
-    from scrapy_rep.downloader.starts import Departure, Outcome
-    from scrapy_rep.engine import Engine
-    from scrapy_rep.pacing.keeper import Keeper
+    from scrapy import Request
+
+    from scrapy_rep.engine.inner import Engine
+    from scrapy_rep.engine.starts import Departure, Outcome
 
 PACE, ASKED, TURN = "pace", "asked", "turn"
 PARKED = "parked"
@@ -69,10 +70,24 @@ class Queue(Protocol):
         """Return the seconds until it may hand out one; inf: it has none."""
 
 
+class Paces(Protocol):
+    """What it asks of the hosts' paces: of a ``Keeper``."""
+
+    def host_of(self, request: Request) -> str: ...
+
+    def is_any_parked(self) -> bool: ...
+
+    def parked_left(self, host: str) -> float: ...
+
+    def parked_by(self, host: str) -> str: ...
+
+    def pace_left(self, host: str, *, behind: bool) -> float: ...
+
+
 class Waits:
     """Knows all that waits in one crawl: in its queue, in the downloader, or elsewhere."""
 
-    def __init__(self, engine: Engine, keeper: Keeper) -> None:
+    def __init__(self, engine: Engine, keeper: Paces) -> None:
         self._engine = engine
         self._keeper = keeper
         self.queue: Queue | None = None

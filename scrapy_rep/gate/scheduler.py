@@ -14,7 +14,7 @@ from scrapy.utils.job import job_dir
 from scrapy.utils.misc import build_from_crawler, load_object
 
 from scrapy_rep.crawl import Crawl
-from scrapy_rep.downloader.tools import Alarm
+from scrapy_rep.engine.tools import Alarm
 from scrapy_rep.frontier import Frontier, MemoryLedger
 from scrapy_rep.judging.target import NOTE_KEY, leave_behind
 

@@ -15,8 +15,8 @@ from scrapy_rep.access.origins import origin_of
 from scrapy_rep.crawl import Crawl
 from scrapy_rep.events.of_requests import InBrowser, said_by
 from scrapy_rep.judging.ruling import Action, because, too_soon
-from scrapy_rep.judging.target import name_of
 from scrapy_rep.protocol.printable import without_user
+from scrapy_rep.protocol.user_agents import name_of
 
 if TYPE_CHECKING:
     from scrapy.crawler import Crawler
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 logger = logging.getLogger("scrapy_rep")
 
 SETTING = "PLAYWRIGHT_ABORT_REQUEST"
-PATHS = ("scrapy_rep.abort_disallowed", "scrapy_rep.browser.abort_disallowed")
+PATHS = ("scrapy_rep.abort_disallowed", "scrapy_rep.gate.browser.abort_disallowed")
 MOST_ASKED = 50
 """Origins that are asked for their robots.txt at a time, on behalf of pages in the browser."""
 UNKNOWN = because("unknown", "its robots.txt is not known yet")

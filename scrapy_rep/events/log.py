@@ -12,14 +12,14 @@ from weakref import WeakSet
 from scrapy.extensions.telnet import update_telnet_vars
 from scrapy.utils.asyncio import call_later
 
-from scrapy_rep.downloader.starts import ROBOTS_HOP
-from scrapy_rep.downloader.tools import Alarm
+from scrapy_rep.engine.starts import ROBOTS_HOP
+from scrapy_rep.engine.tools import Alarm
 from scrapy_rep.events import EVENTS
 from scrapy_rep.events.event import Event
 from scrapy_rep.events.of_hosts import Reachable, Unreachable
 from scrapy_rep.events.of_requests import Refused, Told
+from scrapy_rep.events.waits import WHY, in_words
 from scrapy_rep.exceptions import PlainError
-from scrapy_rep.log.waits import WHY, in_words
 from scrapy_rep.protocol.printable import counted, duration
 
 if TYPE_CHECKING:
@@ -27,10 +27,10 @@ if TYPE_CHECKING:
 
     from scrapy.crawler import Crawler
 
-    from scrapy_rep.engine import Engine
+    from scrapy_rep.engine.inner import Engine
     from scrapy_rep.events.stream import Stream
+    from scrapy_rep.events.waits import Waits
     from scrapy_rep.exceptions import RobotsRefused
-    from scrapy_rep.log.waits import Waits
     from scrapy_rep.settings import Settings
 
 logger = logging.getLogger("scrapy_rep")

@@ -9,7 +9,7 @@ from scrapy import Request
 
 from scrapy_rep import Downloader
 from scrapy_rep.crawl import Crawl
-from scrapy_rep.engine import slot_clock
+from scrapy_rep.engine.inner import slot_clock
 from tests.frontier.waiting import in_a_crawl
 from tests.utils import make_crawler
 

@@ -11,9 +11,9 @@ from scrapy.settings import SETTINGS_PRIORITIES
 from scrapy.utils.misc import load_object
 
 from scrapy_rep.crawl import Crawl
-from scrapy_rep.holding import NO_MIDDLEWARE
-from scrapy_rep.log.lines import tell_plainly
-from scrapy_rep.middleware import RepMiddleware
+from scrapy_rep.events.log import tell_plainly
+from scrapy_rep.gate.holding import NO_MIDDLEWARE
+from scrapy_rep.gate.middleware import RepMiddleware
 from scrapy_rep.pages import RepSpiderMiddleware
 from scrapy_rep.pages.tdm_files import TDM, TdmMiddleware
 from scrapy_rep.robots import equip
@@ -93,7 +93,7 @@ class Addon:
             settings.set("DOWNLOADER", "scrapy_rep.Downloader", "addon")
         _choose_scheduler(settings)
         if self._crawler is not None and settings.get("PLAYWRIGHT_ABORT_REQUEST"):
-            from scrapy_rep.browser import bind  # noqa: PLC0415 - few need it
+            from scrapy_rep.gate.browser import bind  # noqa: PLC0415 - few need it
 
             bind(settings, self._crawler)
 

@@ -16,7 +16,7 @@ from scrapy.core import downloader as scrapys
 from twisted.internet.defer import CancelledError
 from twisted.python.failure import Failure
 
-from scrapy_rep.downloader.starts import Starts
+from scrapy_rep.engine.starts import Starts
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from scrapy import signals
 from scrapy.core import downloader as scrapys
 
-from scrapy_rep.downloader.tools import OneForEachCrawler
+from scrapy_rep.engine.tools import OneForEachCrawler
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable

@@ -8,10 +8,9 @@ from typing import TYPE_CHECKING, Any
 from scrapy.settings import SETTINGS_PRIORITIES
 from scrapy.utils.misc import load_object
 
-import scrapy_rep
 from scrapy_rep.judging.mistakes import mistakes_of
 from scrapy_rep.judging.target import Agents, Chooser
-from scrapy_rep.protocol import product_tokens
+from scrapy_rep.protocol import __version__, product_tokens
 from scrapy_rep.protocol.printable import duration, mask_uri
 from scrapy_rep.robots import has_robots_of_its_own
 from scrapy_rep.settings import Settings
@@ -23,7 +22,7 @@ if TYPE_CHECKING:
     from scrapy_rep.protocol import Agent
 
 OURS = "scrapy_rep."
-OUR_JUDGE = "scrapy_rep.middleware.RepMiddleware"
+OUR_JUDGE = "scrapy_rep.gate.middleware.RepMiddleware"
 SCRAPYS_SCHEDULER = "scrapy.core.scheduler.Scheduler"
 SCRAPYS_DOWNLOADER = "scrapy.core.downloader.Downloader"
 NOT_JUDGED = (
@@ -158,7 +157,7 @@ def what_holds(
     downloader = settings["DOWNLOADER"]
     is_others = not is_ours(downloader) and path_of(downloader) != SCRAPYS_DOWNLOADER
     return Holding(
-        version=scrapy_rep.__version__,
+        version=__version__,
         spider=getattr(spider, "name", None) or "",
         judge=judge if obeys else "",
         agent=agents.of(),

@@ -11,9 +11,9 @@ from scrapy.http.request import NO_CALLBACK
 from scrapy.utils.misc import load_object
 
 from scrapy_rep.crawl import Crawl
-from scrapy_rep.downloader.downloader import SLOT, Downloader, is_on_the_way
-from scrapy_rep.downloader.starts import ROBOTS_HOP
-from scrapy_rep.downloader.tools import cached_page, sleep
+from scrapy_rep.engine.downloader import SLOT, Downloader, is_on_the_way
+from scrapy_rep.engine.starts import ROBOTS_HOP
+from scrapy_rep.engine.tools import cached_page, sleep
 from scrapy_rep.events.of_requests import (
     Exempt,
     FromHttpCache,
@@ -22,8 +22,10 @@ from scrapy_rep.events.of_requests import (
     SentAgainstRules,
     Unsent,
 )
+from scrapy_rep.events.waits import ASKED
 from scrapy_rep.exceptions import NotNow, StillParked
-from scrapy_rep.holding import NOT_JUDGED, is_ours, what_holds
+from scrapy_rep.gate.holding import NOT_JUDGED, is_ours, what_holds
+from scrapy_rep.gate.refusals import MAX_WAITING, ON_THE_WAY, TOO_MANY_WAIT, Refusals
 from scrapy_rep.judging.mistakes import MetaKeys, hints_at_end, hints_at_start
 from scrapy_rep.judging.ruling import (
     SEND,
@@ -39,10 +41,8 @@ from scrapy_rep.judging.target import (
     leave_behind,
     note_origin,
 )
-from scrapy_rep.log.waits import ASKED
 from scrapy_rep.pacing.keeper import OverBudgetError
 from scrapy_rep.policies import Known
-from scrapy_rep.refusals import MAX_WAITING, ON_THE_WAY, TOO_MANY_WAIT, Refusals
 from scrapy_rep.robots import equip
 from scrapy_rep.settings import LONGEST_AT_PROMPT
 

@@ -28,8 +28,8 @@ from scrapy import signals
 from scrapy.core import downloader as scrapys
 from scrapy.utils.defer import deferred_from_coro
 
-from scrapy_rep.downloader.downloader import NOWHERE, SLOT, Downloader, HandedOut
-from scrapy_rep.downloader.starts import Starts
+from scrapy_rep.engine.downloader import NOWHERE, SLOT, Downloader, HandedOut
+from scrapy_rep.engine.starts import Starts
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from scrapy import Request
     from scrapy.crawler import Crawler
 
-    from scrapy_rep.downloader.starts import Departure
+    from scrapy_rep.engine.starts import Departure
 
 UNLIMITED = 100
 """Requests at a time that are enough where there is no limit."""

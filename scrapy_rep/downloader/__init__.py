@@ -1,1 +1,0 @@
-"""What Scrapy's downloader does, and how it is told."""

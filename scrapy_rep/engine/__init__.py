@@ -1,0 +1,1 @@
+"""What do Scrapy's engine and downloader do, and how are they told?"""

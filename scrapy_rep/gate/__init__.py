@@ -1,0 +1,1 @@
+"""Who judges each request, and what holds in a crawl?"""

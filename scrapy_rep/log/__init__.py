@@ -1,1 +1,0 @@
-"""What does a person read of a crawl, in the log and in the stats?"""

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from scrapy import Request, signals
 from scrapy.utils.misc import build_from_crawler, load_object
 
-from scrapy_rep.access.origins import robots_url
+from scrapy_rep.access import robots_url
 from scrapy_rep.engine.inner import Engine
 from scrapy_rep.engine.tools import OneForEachCrawler
 from scrapy_rep.events import EVENTS
@@ -22,8 +22,8 @@ from scrapy_rep.judging.ruling import Judge
 from scrapy_rep.judging.target import Agents, how_judged, make_namer
 from scrapy_rep.pacing.keeper import Keeper
 from scrapy_rep.policies import Approval, Fetcher, Permissions, Policies
+from scrapy_rep.protocol.groups import name_of
 from scrapy_rep.protocol.printable import describe_error, mask_uri
-from scrapy_rep.protocol.user_agents import name_of
 from scrapy_rep.settings import Settings
 from scrapy_rep.store import Store
 

@@ -12,7 +12,7 @@ from scrapy.spiders import SitemapSpider
 from scrapy.utils.defer import deferred_from_coro, maybe_deferred_to_future
 from twisted.internet.defer import Deferred, DeferredQueue
 
-from scrapy_rep.access.origins import origin_of, robots_url
+from scrapy_rep.access import origin_of, robots_url
 from scrapy_rep.crawl import Crawl
 from scrapy_rep.engine.tools import sleep
 from scrapy_rep.judging.page import preferences_of, read_page

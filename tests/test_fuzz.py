@@ -74,9 +74,9 @@ def test_a_hang_is_found(monkeypatch):
 
 
 def test_a_wrong_verdict_is_found(monkeypatch):
-    from scrapy_rep.protocol import rules
+    from scrapy_rep.protocol import paths
 
-    monkeypatch.setattr(rules, "count_octets", lambda *_, **__: 1)  # allow always wins
+    monkeypatch.setattr(paths, "count_octets", lambda *_, **__: 1)  # allow always wins
     assert run.fuzz("verdict", 3000, SEED).findings
 
 

@@ -10,7 +10,7 @@ from operator import itemgetter
 from time import time
 from typing import TYPE_CHECKING, Any
 
-from scrapy_rep.access.origins import origin_of
+from scrapy_rep.access import origin_of
 from scrapy_rep.commands.terminal import Answer, Row, Screen, complain, left
 from scrapy_rep.commands.typed import STDIN_NAME, all_urls, policy_in
 from scrapy_rep.judging.ruling import CRAWL_DELAY, Action, Judge, objection_to_pace

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from scrapy_rep.access.origins import origin_of
+from scrapy_rep.access import origin_of
 from scrapy_rep.commands.answers import COULD_NOT_TELL, Answers, settings_and_agents
 from scrapy_rep.commands.terminal import Answer, Screen, complain
 from scrapy_rep.commands.typed import fail

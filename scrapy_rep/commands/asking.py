@@ -12,7 +12,7 @@ from scrapy.utils.asyncio import create_looping_call
 from scrapy.utils.defer import deferred_from_coro, maybe_deferred_to_future
 from scrapy.utils.job import job_dir
 
-from scrapy_rep.access.origins import origin_of, robots_url
+from scrapy_rep.access import origin_of, robots_url
 from scrapy_rep.commands.typed import URL_WANTED
 from scrapy_rep.crawl import Crawl
 from scrapy_rep.engine.starts import ROBOTS_HOP

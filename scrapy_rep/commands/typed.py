@@ -13,7 +13,7 @@ from urllib.parse import quote_from_bytes
 from scrapy.exceptions import UsageError
 from scrapy.spiderloader import get_spider_loader
 
-from scrapy_rep.access.origins import origin_of
+from scrapy_rep.access import origin_of
 from scrapy_rep.commands.terminal import complain
 from scrapy_rep.policies.agreed import SETTING
 from scrapy_rep.protocol import COMPILED, __version__, parse

@@ -31,9 +31,8 @@ from urllib.request import (
 )
 
 from scrapy_rep import access
-from scrapy_rep.access import Access, Outcome
+from scrapy_rep.access import URI_CHARACTERS, Access, Outcome, origin_of
 from scrapy_rep.access.answers import access_of
-from scrapy_rep.access.origins import URI_CHARACTERS, origin_of
 from scrapy_rep.protocol.decoding import MAX_SIZE
 from scrapy_rep.protocol.printable import mask_uri
 

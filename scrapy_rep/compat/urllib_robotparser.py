@@ -13,8 +13,8 @@ from scrapy_rep.access import Access
 from scrapy_rep.compat.urllib_fetch import fetch
 from scrapy_rep.protocol import RFC9309, Policy, parse
 from scrapy_rep.protocol.decoding import show_octets
-from scrapy_rep.protocol.fields import PACE_VALUES, VISIT_TIME
 from scrapy_rep.protocol.groups import statements
+from scrapy_rep.protocol.language import PACE_VALUES, VISIT_TIME
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator

@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING, Any, Protocol
 from scrapy import Request
 from scrapy.utils.defer import deferred_from_coro
 
-from scrapy_rep.access.origins import origin_of
+from scrapy_rep.access import origin_of
 from scrapy_rep.crawl import Crawl
 from scrapy_rep.events.of_requests import InBrowser, said_by
 from scrapy_rep.judging.ruling import Action, because, too_soon
+from scrapy_rep.protocol.groups import name_of
 from scrapy_rep.protocol.printable import without_user
-from scrapy_rep.protocol.user_agents import name_of
 
 if TYPE_CHECKING:
     from scrapy.crawler import Crawler

@@ -11,13 +11,13 @@ from scrapy.linkextractors import LinkExtractor
 from w3lib.url import canonicalize_url
 
 from scrapy_rep.judging.target import decoded
+from scrapy_rep.protocol.groups import agents_given, names_of
 from scrapy_rep.protocol.page_rules import page_rules
 from scrapy_rep.protocol.preferences import (
     EVERYTHING_UNSTATED,
     PREFERENCE_HEADERS,
     header_preferences,
 )
-from scrapy_rep.protocol.user_agents import agents_given, names_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -9,7 +9,7 @@ from urllib.parse import urlsplit
 from scrapy import Request
 from scrapy.utils.httpobj import urlparse_cached
 
-from scrapy_rep.access.origins import host_in, normal_origin, origin_from, origin_of
+from scrapy_rep.access import host_in, normal_origin, origin_from, origin_of
 from scrapy_rep.exceptions import SettingError
 from scrapy_rep.protocol import product_tokens
 from scrapy_rep.protocol.printable import without_user

@@ -24,7 +24,7 @@ from math import inf
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-from scrapy_rep.access.origins import host_in
+from scrapy_rep.access import host_in
 from scrapy_rep.events.of_hosts import Permitted
 from scrapy_rep.exceptions import SettingError
 from scrapy_rep.pacing.pace import FREE, Pace

@@ -13,7 +13,7 @@ from scrapy.http.request import NO_CALLBACK
 from twisted.internet.defer import CancelledError
 
 from scrapy_rep import access
-from scrapy_rep.access.origins import origin_of, robots_url
+from scrapy_rep.access import origin_of, robots_url
 from scrapy_rep.engine.downloader import on_the_way
 from scrapy_rep.engine.starts import CUT_SHORT, ROBOTS_HOP, TIMEOUT
 from scrapy_rep.engine.tools import sleep

@@ -13,8 +13,8 @@ from scrapy import Request
 from scrapy.exceptions import IgnoreRequest
 from scrapy.utils.defer import maybe_deferred_to_future
 
+from scrapy_rep.access import origin_of, robots_url
 from scrapy_rep.access.answers import Access
-from scrapy_rep.access.origins import origin_of, robots_url
 from scrapy_rep.events.of_hosts import StoreFailed
 from scrapy_rep.events.stream import Stream
 from scrapy_rep.pacing.hosts import Asking

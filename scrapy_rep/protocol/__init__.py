@@ -9,14 +9,19 @@ Rule(allow=False, path='/private/', line=2)
 
 from __future__ import annotations
 
-from scrapy_rep.protocol.dialect import GYM2008, MK1996, RFC9309, Dialect
-from scrapy_rep.protocol.fields import RequestRate, VisitTime
-from scrapy_rep.protocol.groups import Group
+from scrapy_rep.protocol.groups import Agent, Group, product_tokens
+from scrapy_rep.protocol.language import (
+    GYM2008,
+    MK1996,
+    RFC9309,
+    Dialect,
+    RequestRate,
+    VisitTime,
+)
 from scrapy_rep.protocol.lint import CODES, Note
+from scrapy_rep.protocol.paths import Rule, Verdict
 from scrapy_rep.protocol.policy import Policy, parse
 from scrapy_rep.protocol.preferences import License, Preference, Preferences
-from scrapy_rep.protocol.rules import Rule, Verdict
-from scrapy_rep.protocol.user_agents import Agent, product_tokens
 
 __version__ = "0.1.0"
 """Here, as every room may import it."""

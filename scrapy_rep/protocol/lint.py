@@ -4,11 +4,17 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from scrapy_rep.protocol.decoding import show_octets
-from scrapy_rep.protocol.fields import (
+from scrapy_rep.protocol.groups import (
+    BROWSER_WORDS,
+    IDENTIFIER,
+    RECORDS_OF_RUNS,
+    WHOLE_HEADER,
+    product_tokens,
+)
+from scrapy_rep.protocol.language import (
     ALLOW,
     BLANKS_OF_ASCII,
     CONTENT_USAGE,
@@ -20,28 +26,65 @@ from scrapy_rep.protocol.fields import (
     split_record,
     trim,
 )
-from scrapy_rep.protocol.groups import RECORDS_OF_RUNS
+from scrapy_rep.protocol.paths import CUT_ESCAPE, is_path
 from scrapy_rep.protocol.preferences import RECORD_NAMES, faults
-from scrapy_rep.protocol.rules import CUT_ESCAPE, is_path
-from scrapy_rep.protocol.user_agents import (
-    BROWSER_WORDS,
-    IDENTIFIER,
-    WHOLE_HEADER,
-    product_tokens,
-)
 
 if TYPE_CHECKING:
     from scrapy_rep.protocol.decoding import Text
-    from scrapy_rep.protocol.dialect import Dialect
+    from scrapy_rep.protocol.language import Dialect
 
-CODES: dict[str, str] = {}
-"""Every code that a note may have, and what it means."""
-NUMBERS: dict[str, str] = {}
-SEVERITIES: dict[str, str] = {}
 # Numbers and codes stay; wording may change.
-for row in Path(__file__).with_name("notes.txt").read_text("utf-8").splitlines():
-    number, severity, code, meaning = row.split(None, 3)
-    CODES[code], NUMBERS[code], SEVERITIES[code] = meaning, number, severity
+NOTES = """
+R001 error   too-long           the file is longer than 512 KiB; the rest is not read
+R002 warning not-utf8           the file is not UTF-8, as RFC 9309 2.3 demands
+R003 warning wrong-mark         half a byte order mark, or one of UTF-16 in a file that is not; it is dropped
+R004 warning wrong-charset      the Content-Type names another charset than UTF-8, which the file is in
+R005 error   html               the file is a web page, not a robots.txt
+R006 warning hidden-character   a character that cannot be seen, before or behind a field or a value
+R007 error   no-colon           a line that is no record: it has no colon
+R008 error   bare-url           a URL alone on its line; no field, such as Sitemap, says what it is
+R009 warning missing-colon      a field that lacks its colon; the line is read as if it were there
+R010 error   garbled-field      a field so misspelt that it is not understood; it is ignored
+R011 warning unknown-field      a field that nobody is known to read
+R012 info    other-field        a field of another convention, which has no effect here
+R013 warning misspelt-field     a misspelt field that is understood here, but not everywhere
+R014 error   rule-outside-group a rule or a pace that no user-agent line precedes; it is ignored
+R015 error   path-without-slash a path that begins with neither a slash nor a wildcard; no URL matches
+R016 error   absolute-url       a whole URL where a path belongs; to most crawlers no URL matches
+R017 warning dot-segments       a path with dot segments, which crawlers resolve before they ask for it
+R018 warning raw-octets         octets of a rule that are not UTF-8; they count as they are, and as ISO-8859-1
+R019 warning bad-escape         a percent sign without two hexadecimal digits; it is taken literally
+R020 warning cut-escape         a rule that breaks off within an escape; it matches all that begins like it
+R021 info    reserved-escape    a reserved character, escaped; some crawlers tell the two apart
+R022 warning empty-allow        an Allow without a path, which has no effect
+R023 info    robots-txt-rule    a rule for /robots.txt itself, which may always be fetched
+R024 error   bad-crawl-delay    not a number of seconds; it is ignored
+R025 error   bad-request-rate   not of the form 1/10s or 30/60m 0900-1700; it is ignored
+R026 error   bad-visit-time     not of the form 0600-0845; it is ignored
+R027 warning between-agents     it holds for the user-agent lines above it only; the rules below hold for all
+R028 warning missing-hyphen     two times without a hyphen between them; they are taken for a span
+R029 error   relative-sitemap   a sitemap that is not an absolute URL
+R030 error   empty-sitemap      a sitemap record without a URL
+R031 error   empty-user-agent   a user-agent line without a product token; it matches no agent
+R032 warning user-agent-browser a word that every browser sends; no crawler is known by it
+R033 warning user-agent-header  a whole User-Agent header; it names only a crawler that sends exactly that
+R034 warning user-agent-grammar a product token with more than letters, digits, '_' and '-'
+R035 info    user-agent-digits  a product token with digits; crawlers have them, not RFC 9309
+R036 info    duplicate-group    an agent that an earlier group names; RFC 9309 merges the groups
+R037 error   bad-content-usage  not a dictionary of structured fields (RFC 9651); it says nothing
+R038 warning unknown-preference a preference that is not known, or whose value is neither yes nor no; it is ignored
+R039 warning signal-semicolon   a semicolon where only commas part signals; others may not read them
+R040 error   relative-license   a license that is not an absolute URL
+R041 error   no-product-token   a User-Agent that names no crawler; no site can have rules for it
+R042 warning library-token      a User-Agent of a library; it says neither which crawler sends it nor whose that is
+R043 warning no-version         a User-Agent whose product token has no version, such as ExampleBot/1.0
+R044 warning no-contact         a User-Agent without a URL or an e-mail address; no site can write to anybody
+"""
+ROWS = [row.split(None, 3) for row in NOTES.strip().splitlines()]
+CODES = {code: meaning for _, _, code, meaning in ROWS}
+"""Every code that a note may have, and what it means."""
+NUMBERS = {code: number for number, _, code, _ in ROWS}
+SEVERITIES = {code: severity for _, severity, code, _ in ROWS}
 
 OTHER_FIELD_LIST = """
 acap-allow-crawl acap-crawler acap-disallow-crawl cache-delay clean-param host indexpage noarchive

@@ -13,7 +13,7 @@ from datetime import datetime, timezone
 from email.utils import parsedate_to_datetime
 from typing import TYPE_CHECKING, NamedTuple
 
-from scrapy_rep.protocol.user_agents import agents_given, names_of
+from scrapy_rep.protocol.groups import agents_given, names_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence

@@ -7,31 +7,34 @@ from operator import attrgetter
 from typing import TYPE_CHECKING
 
 from scrapy_rep.protocol.decoding import Text, decode_text
-from scrapy_rep.protocol.dialect import RFC9309, Dialect
-from scrapy_rep.protocol.fields import paces_from, sitemaps_in
 from scrapy_rep.protocol.groups import (
+    agents_given,
+    chosen_for,
     groups_as_written,
+    groups_for,
     groups_of,
     paces_among,
     statements,
 )
+from scrapy_rep.protocol.language import RFC9309, Dialect, paces_from, sitemaps_in
 from scrapy_rep.protocol.lint import notes_on
-from scrapy_rep.protocol.preferences import stated_in
-from scrapy_rep.protocol.rules import Reading, Rule, Verdict
-from scrapy_rep.protocol.ruleset import FEW_QUERIES, NO_MATCH, RuleSet
-from scrapy_rep.protocol.urls import (
+from scrapy_rep.protocol.paths import (
     COMPARABLE_PATH,
     ORIGIN,
+    Reading,
+    Rule,
+    Verdict,
     path_of,
     without_dot_segments,
 )
-from scrapy_rep.protocol.user_agents import agents_given, chosen_for, groups_for
+from scrapy_rep.protocol.preferences import stated_in
+from scrapy_rep.protocol.ruleset import FEW_QUERIES, NO_MATCH, RuleSet
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from scrapy_rep.protocol.fields import Paces, RequestRate, VisitTime
     from scrapy_rep.protocol.groups import Group
+    from scrapy_rep.protocol.language import Paces, RequestRate, VisitTime
     from scrapy_rep.protocol.lint import Note
     from scrapy_rep.protocol.preferences import Preferences
 

@@ -24,16 +24,26 @@ from operator import itemgetter
 from typing import TYPE_CHECKING, NamedTuple
 
 from scrapy_rep.protocol.decoding import show_octets
-from scrapy_rep.protocol.dialect import RFC9309
-from scrapy_rep.protocol.fields import CONTENT_SIGNAL, CONTENT_USAGE, LINE_MARGIN, trim
-from scrapy_rep.protocol.rules import Pattern, matches, patterns_of
-from scrapy_rep.protocol.urls import encode_reserved, path_of
+from scrapy_rep.protocol.language import (
+    CONTENT_SIGNAL,
+    CONTENT_USAGE,
+    LINE_MARGIN,
+    RFC9309,
+    trim,
+)
+from scrapy_rep.protocol.paths import (
+    Pattern,
+    encode_reserved,
+    matches,
+    path_of,
+    patterns_of,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from scrapy_rep.protocol.dialect import Dialect
     from scrapy_rep.protocol.groups import Section
+    from scrapy_rep.protocol.language import Dialect
 
 YES, NO, UNSTATED = "yes", "no", "unstated"
 

@@ -9,7 +9,7 @@ from urllib.parse import unquote
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from scrapy_rep.protocol.rules import Verdict
+    from scrapy_rep.protocol.paths import Verdict
 
 HIDDEN = "***"
 MAX_CHARACTERS = 500

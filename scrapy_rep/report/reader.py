@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
-from scrapy_rep.access.origins import origin_of
+from scrapy_rep.access import origin_of
 from scrapy_rep.events import RECORDS, as_octets, decode, fault
 from scrapy_rep.protocol.printable import without_user
 

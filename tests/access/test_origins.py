@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from scrapy_rep.access.origins import is_private, origin_of, redirect_target
+from scrapy_rep.access import is_private, origin_of, redirect_target
 from tests.conformance import params
 
 

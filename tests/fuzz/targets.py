@@ -28,9 +28,11 @@ from scrapy_rep.access import (
     Outcome,
     Validators,
     header_fields,
+    is_private,
+    origin_of,
+    redirect_target,
 )
 from scrapy_rep.access.answers import decode_body
-from scrapy_rep.access.origins import is_private, origin_of, redirect_target
 from scrapy_rep.compat import RobotExclusionRulesParser
 from scrapy_rep.compat import robotexclusionrulesparser as rerp
 from scrapy_rep.exceptions import SettingError
@@ -54,7 +56,7 @@ from scrapy_rep.protocol import (
     product_tokens,
 )
 from scrapy_rep.protocol.decoding import decode_text
-from scrapy_rep.protocol.fields import crawl_delay, request_rate, visit_time
+from scrapy_rep.protocol.language import crawl_delay, request_rate, visit_time
 from scrapy_rep.robots import sitemap_urls
 from scrapy_rep.settings import DEFAULTS, Settings, unknown_names
 from tests.protocol import reference

@@ -16,7 +16,7 @@ from scrapy_rep.judging.target import (
     make_namer,
     tokens_not_in,
 )
-from scrapy_rep.protocol.user_agents import name_of
+from scrapy_rep.protocol.groups import name_of
 from scrapy_rep.settings import Settings
 
 SENT = "Sent/1.0 (+https://example.com)"

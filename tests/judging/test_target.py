@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scrapy import Request
 
-from scrapy_rep.access.origins import origin_from
+from scrapy_rep.access import origin_from
 from scrapy_rep.judging.target import (
     EXEMPT_KEY,
     NOTE_KEY,

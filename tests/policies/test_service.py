@@ -12,8 +12,7 @@ from scrapy.utils.defer import deferred_from_coro, maybe_deferred_to_future
 from twisted.internet.defer import CancelledError, Deferred
 
 from scrapy_rep import access
-from scrapy_rep.access import Exchange, Outcome, Validators
-from scrapy_rep.access.origins import robots_url
+from scrapy_rep.access import Exchange, Outcome, Validators, robots_url
 from scrapy_rep.events import stream
 from scrapy_rep.events.of_hosts import NewCopy
 from scrapy_rep.events.of_requests import Counted

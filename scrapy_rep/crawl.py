@@ -11,11 +11,10 @@ from scrapy.utils.misc import build_from_crawler, load_object
 from scrapy_rep.access import robots_url
 from scrapy_rep.engine.inner import Engine
 from scrapy_rep.engine.tools import OneForEachCrawler
-from scrapy_rep.events import EVENTS
-from scrapy_rep.events.event import Event
+from scrapy_rep.events import Event
 from scrapy_rep.events.log import Log, tell_plainly
 from scrapy_rep.events.of_requests import Answered, Sent
-from scrapy_rep.events.stream import Stream
+from scrapy_rep.events.stream import EVENTS, Stream
 from scrapy_rep.events.waits import Waits
 from scrapy_rep.exceptions import SettingError
 from scrapy_rep.judging.ruling import Judge
@@ -155,7 +154,7 @@ class Crawl(OneForEachCrawler):
             self.audit = Audit(self.crawler, uri, events, self.waits, agent)
             write = self.audit.write
         if settings.evidence or write:
-            from scrapy_rep.evidence.witness import Witness  # noqa: PLC0415
+            from scrapy_rep.evidence import Witness  # noqa: PLC0415
 
             Witness(settings, events, self.keeper.host_of, write)
         if events.listeners(Sent) or events.listeners(Answered):

@@ -7,19 +7,20 @@ from typing import TYPE_CHECKING
 
 from sphinx.pycode import ModuleAnalyzer
 
-from scrapy_rep.events import EVENTS, RECORDS
 from scrapy_rep.events.of_hosts import Copy
 from scrapy_rep.events.of_requests import Decided
-from scrapy_rep.evidence.witness import EVIDENCE, OF_COPY
+from scrapy_rep.events.stream import EVENTS
+from scrapy_rep.evidence import EVIDENCE, OF_COPY
 from scrapy_rep.protocol import CODES
 from scrapy_rep.protocol.lint import NUMBERS, SEVERITIES
+from scrapy_rep.report.reader import RECORDS
 from scrapy_rep.settings import DEFAULTS, Settings
 from tests.documents import page
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from scrapy_rep.events.event import Event
+    from scrapy_rep.events import Event
 
 Row = tuple[str, ...]
 

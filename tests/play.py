@@ -6,10 +6,9 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from scrapy import signals
 
-from scrapy_rep.events import EVENTS
-from scrapy_rep.events.event import Event
+from scrapy_rep.events import Event
 from scrapy_rep.events.of_requests import Sent
-from scrapy_rep.events.stream import Stream
+from scrapy_rep.events.stream import EVENTS, Stream
 from tests.site import Site
 from tests.utils import Pages, crawl, make_crawler
 

@@ -144,7 +144,7 @@ def test_all_names_can_be_imported():
 OURS = [
     "browser",
     "evidence.audit",
-    "evidence.witness",
+    "evidence",
     "frontier.sqlite",
     "frontier.job_file",
     "frontier.redis_server",
@@ -159,7 +159,7 @@ FEW_NEED = ["difflib", "isal", *(f"scrapy_rep.{name}" for name in OURS)]
         ("protocol", ["scrapy", "twisted", "asyncio", "logging"]),
         ("gate.addon, scrapy_rep.gate.scheduler, scrapy_rep.store", FEW_NEED),
         ("gate.addon", ["twisted.internet.reactor"]),
-        ("report", ["scrapy", "twisted", "scrapy_rep.evidence.witness"]),
+        ("report", ["scrapy", "twisted", "scrapy_rep.evidence"]),
     ],
 )
 def test_importing_brings_in_no_more_than_it_must(modules, absent):

@@ -18,7 +18,7 @@ import scrapy
 from docutils import nodes
 from scrapy.exceptions import IgnoreRequest
 
-from scrapy_rep.events import EVENTS
+from scrapy_rep.events.stream import EVENTS
 from scrapy_rep.protocol.language import MISSPELLINGS
 from scrapy_rep.settings import DEFAULTS
 from tests.documents import (

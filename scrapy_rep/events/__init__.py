@@ -1,75 +1,153 @@
-"""What happens in a crawl? Each event is declared once, and whoever wants to know listens.
-
-Here, too, is how the records of an audit are read: by the declarations by which they are written.
-That needs no Scrapy, nor does anything in this room but ``stream``.
-"""
+"""What happens in a crawl? Each event is a small record that knows how it reads, counts and is written down."""
 
 from __future__ import annotations
 
-import json
+import logging
 from contextlib import suppress
+from dataclasses import dataclass, field, fields
+from functools import cache
+from json import JSONEncoder
+from json.encoder import encode_basestring_ascii as quoted
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
-from scrapy_rep.events import of_hosts, of_requests
-from scrapy_rep.events.event import KINDS, Event, fields_of
-from scrapy_rep.events.of_requests import FORMAT
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from types import ModuleType
 
-EVENTS: tuple[type[Event], ...] = tuple(
-    each
-    for module in (of_requests, of_hosts)
-    for each in vars(module).values()
-    if isinstance(each, type)
-    and issubclass(each, Event)
-    and each.__module__ == module.__name__
-)
-"""All of them, in the order in which they are declared."""
-MAX_DIGEST_CHARACTERS = 200
-END_OF_TIME = 1e11
-"""Seconds since 1970, in the year 5138: later times are not valid. Charts go beyond the last time,
-and Python's dates end with the year 9999."""
+    from scrapy.statscollectors import StatsCollector
+    from typing_extensions import dataclass_transform
+else:
+
+    def dataclass_transform(**_: object) -> Any:
+        return lambda kind: kind
 
 
-RECORDS = {each.audit: fields_of(each) for each in EVENTS if each.audit}
-"""Type of record -> its fields."""
+class Kind(NamedTuple):
+    """What values of a field are in JSON."""
 
-decode = json.JSONDecoder().decode
+    spelling: str
+    """The code that spells one, "{}"."""
+    types: frozenset[type]
+    """Which it may have when it is read."""
+    expected: str
+    """The same in words."""
 
 
-def fault(record: object) -> str:
-    """Return what is wrong with a line of an audit; "" where nothing is.
+KINDS = {
+    "float": Kind("'%.4f' % ({})", frozenset({int, float}), "a number from 0"),
+    "int": Kind("repr({})", frozenset({int}), "a whole number from 0"),
+    "str": Kind("quoted({})", frozenset({str}), "a string"),
+    "list[str]": Kind("encode({})", frozenset({list}), "a list"),
+    "bool": Kind("'true' if {} else 'false'", frozenset({bool}), "true or false"),
+    "dict[str, Any]": Kind("encode({})", frozenset({dict}), "an object"),
+}
+"""By the annotation of a field."""
 
-    Records of a type that is not known are no concern, but must have their time. Nor are
-    keys that are no fields.
+
+def in_json(value: object) -> object:
+    """Return what stands for *value*, a user's own."""
+    return (
+        sorted(map(str, value)) if isinstance(value, (set, frozenset)) else str(value)
+    )
+
+
+encode = JSONEncoder(separators=(",", ":"), default=in_json).encode
+
+
+@dataclass_transform(eq_default=False, field_specifiers=(field,))
+class Declared:
+    """Makes a dataclass of each class that is derived from it."""
+
+    def __init_subclass__(cls) -> None:
+        dataclass(eq=False)(cls)
+
+
+class Event(Declared):
+    """Something that happened in a crawl, at a ``time`` in seconds since 1970.
+
+    What it says in the log, counts in the stats and is in an audit stands beside its fields.
+    Floats are seconds, and read in the log as durations.
     """
-    if type(record) is not dict:
-        return "not a JSON object"
-    name = record.get("type")
-    if type(name) is not str:
-        return _wrong("type", name, "the type of a record")
-    time = record.get("time")
-    if type(time) not in KINDS["float"].types or not 0 <= time < END_OF_TIME:  # type: ignore[operator]
-        return _wrong("time", time, "seconds since 1970")
-    for key, (kind, needed) in RECORDS.get(name, {}).items():
-        value = record.get(key)
-        if value is None:
-            if needed:
-                return _wrong(key, value, kind.expected)
-        # Python reads NaN and infinities, too.
-        elif type(value) not in kind.types or (
-            int in kind.types and not 0 <= value < END_OF_TIME
-        ):
-            return _wrong(key, value, kind.expected)
-        elif key == "digest" and len(value) > MAX_DIGEST_CHARACTERS:
-            return _wrong(key, value, f"up to {MAX_DIGEST_CHARACTERS} characters")
-        elif key == "format" and value != FORMAT:
-            return _wrong(key, value, f"{FORMAT}, the only one known here")
-    return ""
+
+    # A property may stand in the place of each of these.
+    level = logging.INFO
+    """The level of its line in the log."""
+    words = ""
+    """Its line in the log; "": it has none.
+
+    It has gaps for its attributes, and for how many requests of its host or origin wait
+    (``NUMBERS`` in ``log/lines.py``).
+    """
+    topic = ""
+    """What it is one of, in the plural: few lines of a topic are at INFO, the others at DEBUG.
+
+    "": none is left out.
+    """
+    situation: ClassVar[str | None] = None
+    """It has a line only where the last one of its kind and host told of another situation."""
+    is_news = True
+    """Whether it is told and written, or only counted."""
+    counts: ClassVar[tuple[str, ...]] = ()
+    """The stats to which it adds 1, without "rep/"; "{cause}" stands for its cause."""
+    audit = ""
+    """The type of its record in an audit, which has all its fields; "": it has none. A field
+    that may be ``None`` is left out where it is."""
+
+    time: float = field(default=0.0, kw_only=True)
+    """When, in seconds since 1970, as all times here."""
+
+    @property
+    def whose(self) -> str:
+        """The host or the origin that it is about; "": none."""
+        return getattr(self, "host", "") or getattr(self, "origin", "")
+
+    def count(self, stats: StatsCollector) -> None:
+        """Count it."""
+        for name in self.counts:
+            cause = getattr(self, "cause", "")
+            stats.inc_value(f"rep/{name}".replace("{cause}", cause))
+
+    def as_json(self) -> str:
+        """Return the line of its record, in ASCII and with its end."""
+        return _writer_of(type(self))(self)  # type: ignore[arg-type]
 
 
-def _wrong(name: str, value: object, expected: str) -> str:
-    shown = "missing" if value is None else ascii(value)
-    if len(shown) > 60:
-        shown = f"{shown[:57]}..."
-    return f"{name} is {shown}, expected {expected}"
+def fields_of(record: type[Event]) -> dict[str, tuple[Kind, bool]]:
+    """Return name -> kind of the fields of *record*, and whether each is always there."""
+    found = {}
+    for each in fields(record):
+        name, optional, _ = str(each.type).partition(" | None")
+        found[each.name] = KINDS[name], not optional
+    return found
+
+
+@cache
+def _writer_of(record: type[Event]) -> Callable[[Event], str]:
+    """Return a function that makes the line of a *record*.
+
+    It is compiled from the declaration, as dataclasses are: a request has three lines, and
+    looking at each field of each would take twice as long.
+    """
+    parts = [f"""'{{"type":"{record.audit}"'"""]
+    for name, (kind, needed) in fields_of(record).items():
+        value = kind.spelling.format(f"of.{name}")
+        part = f"""',"{name}":' + ({value})"""
+        parts.append(part if needed else f"('' if of.{name} is None else {part})")
+    code = f"lambda of: {' + '.join(parts)} + '}}\\n'"
+    line: Callable[[Event], str] = eval(code, {"quoted": quoted, "encode": encode})  # noqa: S307 - its code is ours
+    return line
+
+
+def kinds_in(*modules: ModuleType) -> tuple[type[Event], ...]:
+    """Return the kinds of events in *modules*, in the order in which they are declared."""
+    return tuple(
+        each
+        for module in modules
+        for each in vars(module).values()
+        if isinstance(each, type)
+        and issubclass(each, Event)
+        and each.__module__ == module.__name__
+    )
 
 
 def as_text(octets: bytes) -> tuple[str, str]:

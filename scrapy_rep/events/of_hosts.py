@@ -8,7 +8,7 @@ import logging
 from typing import TYPE_CHECKING
 
 from scrapy_rep.access.answers import Demand
-from scrapy_rep.events.event import Event
+from scrapy_rep.events import Event
 from scrapy_rep.protocol.printable import counted
 
 if TYPE_CHECKING:

@@ -7,7 +7,7 @@ from __future__ import annotations
 import logging
 from typing import TYPE_CHECKING, Any
 
-from scrapy_rep.events.event import Event
+from scrapy_rep.events import Event
 from scrapy_rep.protocol.printable import explain, shorten
 
 if TYPE_CHECKING:

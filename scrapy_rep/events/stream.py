@@ -7,6 +7,7 @@ from time import monotonic, time
 from typing import TYPE_CHECKING, Any
 
 from scrapy_rep.engine.tools import OneForEachCrawler
+from scrapy_rep.events import kinds_in, of_hosts, of_requests
 from scrapy_rep.events.of_requests import Counted, Failed, Told, Warned
 
 if TYPE_CHECKING:
@@ -14,7 +15,10 @@ if TYPE_CHECKING:
 
     from scrapy.crawler import Crawler
 
-    from scrapy_rep.events.event import Event
+    from scrapy_rep.events import Event
+
+EVENTS = kinds_in(of_requests, of_hosts)
+"""All kinds of events."""
 
 
 class Stream(OneForEachCrawler):

@@ -18,7 +18,7 @@ from scrapy.utils.defer import deferred_from_coro
 
 from scrapy_rep.engine.starts import kind_of
 from scrapy_rep.engine.tools import Alarm, sleep
-from scrapy_rep.events import EVENTS, as_text
+from scrapy_rep.events import as_text
 from scrapy_rep.events.of_hosts import NewCopy
 from scrapy_rep.events.of_requests import (
     FORMAT,
@@ -29,6 +29,7 @@ from scrapy_rep.events.of_requests import (
     Sent,
     Waited,
 )
+from scrapy_rep.events.stream import EVENTS
 from scrapy_rep.events.waits import ASKED, PACE, add_held
 from scrapy_rep.evidence.sink import SETTING_NAME, Sink
 from scrapy_rep.protocol import __version__
@@ -41,7 +42,7 @@ if TYPE_CHECKING:
     from scrapy.crawler import Crawler
 
     from scrapy_rep.engine.starts import Departure, Outcome, Starts
-    from scrapy_rep.events.event import Event
+    from scrapy_rep.events import Event
     from scrapy_rep.events.stream import Stream
     from scrapy_rep.events.waits import Held, Waits
 

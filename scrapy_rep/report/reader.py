@@ -14,13 +14,21 @@ import sys
 import zlib
 from dataclasses import dataclass
 from functools import lru_cache
-from json import dumps
+from json import JSONDecoder, dumps
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 from scrapy_rep.access import origin_of
-from scrapy_rep.events import RECORDS, as_octets, decode, fault
+from scrapy_rep.events import (
+    KINDS,
+    as_octets,
+    fields_of,
+    kinds_in,
+    of_hosts,
+    of_requests,
+)
+from scrapy_rep.events.of_requests import FORMAT
 from scrapy_rep.protocol.printable import without_user
 
 if TYPE_CHECKING:
@@ -44,9 +52,58 @@ OF_ALLOWED = 8
 COLUMNS = "SELECT name FROM pragma_table_info(?)"
 MAX_SITES = 65536
 """Origins of which the host is remembered: a crawl has far fewer of them than pages."""
+MAX_DIGEST_CHARACTERS = 200
+END_OF_TIME = 1e11
+"""Seconds since 1970, in the year 5138: later times are not valid. Charts go beyond the last time,
+and Python's dates end with the year 9999."""
+RECORDS = {
+    each.audit: fields_of(each)
+    for each in kinds_in(of_requests, of_hosts)
+    if each.audit
+}
+"""Type of record -> its fields."""
+decode = JSONDecoder().decode
 
 Record = dict[str, Any]
 _origin_of = lru_cache(maxsize=MAX_SITES)(origin_of)
+
+
+def fault(record: object) -> str:
+    """Return what is wrong with a line of an audit; "" where nothing is.
+
+    Records of a type that is not known are no concern, but must have their time. Nor are
+    keys that are no fields.
+    """
+    if type(record) is not dict:
+        return "not a JSON object"
+    name = record.get("type")
+    if type(name) is not str:
+        return _wrong("type", name, "the type of a record")
+    time = record.get("time")
+    if type(time) not in KINDS["float"].types or not 0 <= time < END_OF_TIME:  # type: ignore[operator]
+        return _wrong("time", time, "seconds since 1970")
+    for key, (kind, needed) in RECORDS.get(name, {}).items():
+        value = record.get(key)
+        if value is None:
+            if needed:
+                return _wrong(key, value, kind.expected)
+        # Python reads NaN and infinities, too.
+        elif type(value) not in kind.types or (
+            int in kind.types and not 0 <= value < END_OF_TIME
+        ):
+            return _wrong(key, value, kind.expected)
+        elif key == "digest" and len(value) > MAX_DIGEST_CHARACTERS:
+            return _wrong(key, value, f"up to {MAX_DIGEST_CHARACTERS} characters")
+        elif key == "format" and value != FORMAT:
+            return _wrong(key, value, f"{FORMAT}, the only one known here")
+    return ""
+
+
+def _wrong(name: str, value: object, expected: str) -> str:
+    shown = "missing" if value is None else ascii(value)
+    if len(shown) > 60:
+        shown = f"{shown[:57]}..."
+    return f"{name} is {shown}, expected {expected}"
 
 
 class AuditError(ValueError):

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from scrapy_rep.events import RECORDS, as_octets, as_text, fault
+from scrapy_rep.events import as_octets, as_text
 from scrapy_rep.events.of_requests import Ended
+from scrapy_rep.report.reader import RECORDS, fault
 from tests.audits import records_of
 from tests.evidence.test_audit import SAMPLE
 

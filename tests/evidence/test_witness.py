@@ -18,7 +18,7 @@ from scrapy import Request
 
 from scrapy_rep import RepMiddleware
 from scrapy_rep.crawl import Crawl
-from scrapy_rep.evidence.witness import EVIDENCE
+from scrapy_rep.evidence import EVIDENCE
 from scrapy_rep.exceptions import RobotsRefused
 from tests.audits import digest, of_type, records_of
 from tests.snapshots import snapshot_of

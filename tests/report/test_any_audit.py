@@ -11,11 +11,11 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from scrapy_rep.events import RECORDS
 from scrapy_rep.events.of_requests import FORMAT
 from scrapy_rep.report import AuditError, make
 from scrapy_rep.report.audit import Audit
 from scrapy_rep.report.page import Shows, write
+from scrapy_rep.report.reader import RECORDS
 from tests.report.reading import audit_of
 from tests.report.test_page import outline
 

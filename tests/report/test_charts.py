@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from scrapy_rep.report.charts import Chart, charts, host_chart
-from scrapy_rep.report.sentences import gap, seconds
+from scrapy_rep.report.audit import gap, seconds
+from scrapy_rep.report.page import Chart, charts, host_chart
 from tests.audits import allowed, sent
 from tests.report.reading import at, audit_of, cases
 

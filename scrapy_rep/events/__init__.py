@@ -1,4 +1,4 @@
-"""What happens in a crawl? Each event is a small record that knows how it reads, counts and is written down."""
+"""What an event is: a small record that knows how it reads, counts and is written down."""
 
 from __future__ import annotations
 
@@ -23,14 +23,11 @@ else:
 
 
 class Kind(NamedTuple):
-    """What values of a field are in JSON."""
+    """What values of a field are in JSON: the code that spells "{}", and what may be read."""
 
     spelling: str
-    """The code that spells one, "{}"."""
     types: frozenset[type]
-    """Which it may have when it is read."""
     expected: str
-    """The same in words."""
 
 
 KINDS = {
@@ -45,7 +42,6 @@ KINDS = {
 
 
 def in_json(value: object) -> object:
-    """Return what stands for *value*, a user's own."""
     return (
         sorted(map(str, value)) if isinstance(value, (set, frozenset)) else str(value)
     )
@@ -55,15 +51,13 @@ encode = JSONEncoder(separators=(",", ":"), default=in_json).encode
 
 
 @dataclass_transform(eq_default=False, field_specifiers=(field,))
-class Declared:
-    """Makes a dataclass of each class that is derived from it."""
-
+class Declared:  # each class derived from it is a dataclass
     def __init_subclass__(cls) -> None:
         dataclass(eq=False)(cls)
 
 
 class Event(Declared):
-    """Something that happened in a crawl, at a ``time`` in seconds since 1970.
+    """Something that happened in a crawl.
 
     What it says in the log, counts in the stats and is in an audit stands beside its fields.
     Floats are seconds, and read in the log as durations.
@@ -71,18 +65,10 @@ class Event(Declared):
 
     # A property may stand in the place of each of these.
     level = logging.INFO
-    """The level of its line in the log."""
     words = ""
-    """Its line in the log; "": it has none.
-
-    It has gaps for its attributes, and for how many requests of its host or origin wait
-    (``NUMBERS`` in ``log/lines.py``).
-    """
+    """Its line in the log, with gaps for its attributes and ``NUMBERS`` of ``log``; "": none."""
     topic = ""
-    """What it is one of, in the plural: few lines of a topic are at INFO, the others at DEBUG.
-
-    "": none is left out.
-    """
+    """What it is one of, in the plural: few lines of a topic are at INFO, the others at DEBUG."""
     situation: ClassVar[str | None] = None
     """It has a line only where the last one of its kind and host told of another situation."""
     is_news = True
@@ -90,8 +76,7 @@ class Event(Declared):
     counts: ClassVar[tuple[str, ...]] = ()
     """The stats to which it adds 1, without "rep/"; "{cause}" stands for its cause."""
     audit = ""
-    """The type of its record in an audit, which has all its fields; "": it has none. A field
-    that may be ``None`` is left out where it is."""
+    """The type of its record in an audit; "": it has none. Fields that are ``None`` are left out."""
 
     time: float = field(default=0.0, kw_only=True)
     """When, in seconds since 1970, as all times here."""
@@ -102,7 +87,6 @@ class Event(Declared):
         return getattr(self, "host", "") or getattr(self, "origin", "")
 
     def count(self, stats: StatsCollector) -> None:
-        """Count it."""
         for name in self.counts:
             cause = getattr(self, "cause", "")
             stats.inc_value(f"rep/{name}".replace("{cause}", cause))
@@ -113,7 +97,7 @@ class Event(Declared):
 
 
 def fields_of(record: type[Event]) -> dict[str, tuple[Kind, bool]]:
-    """Return name -> kind of the fields of *record*, and whether each is always there."""
+    """Return name -> kind of the fields, and whether each is always there."""
     found = {}
     for each in fields(record):
         name, optional, _ = str(each.type).partition(" | None")
@@ -123,11 +107,7 @@ def fields_of(record: type[Event]) -> dict[str, tuple[Kind, bool]]:
 
 @cache
 def _writer_of(record: type[Event]) -> Callable[[Event], str]:
-    """Return a function that makes the line of a *record*.
-
-    It is compiled from the declaration, as dataclasses are: a request has three lines, and
-    looking at each field of each would take twice as long.
-    """
+    # Compiled, as dataclasses are: looking at each field of each line would take twice as long.
     parts = [f"""'{{"type":"{record.audit}"'"""]
     for name, (kind, needed) in fields_of(record).items():
         value = kind.spelling.format(f"of.{name}")
@@ -153,8 +133,7 @@ def kinds_in(*modules: ModuleType) -> tuple[type[Event], ...]:
 def as_text(octets: bytes) -> tuple[str, str]:
     """Return a charset and the text that *octets* are in it: ``encoding`` and ``body``.
 
-    Encoded again it is *octets*, one by one, so that their digest can be checked. That is
-    why it is not the text that is parsed, nor in the charset that a site declares.
+    Encoded again it is *octets*, one by one, so that their digest can be checked.
     """
     try:
         return "utf-8", octets.decode()
@@ -163,7 +142,6 @@ def as_text(octets: bytes) -> tuple[str, str]:
 
 
 def as_octets(encoding: str | None, text: str) -> bytes:
-    """Return what ``as_text`` was given."""
     if encoding == "latin-1":
         with suppress(UnicodeEncodeError):
             return text.encode("latin-1")

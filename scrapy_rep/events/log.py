@@ -1,4 +1,4 @@
-"""The lines of the log: of each event, from time to time, and at the end of a crawl."""
+"""The lines of the log: of each event, of who waits from time to time, and at the end."""
 
 from __future__ import annotations
 
@@ -41,11 +41,7 @@ NUMBERS = {
     "that_waited": (" ({})", "request has waited", "requests have waited"),
     "that_go_on": ("; {}", "request goes on", "requests go on"),
     "more_that_wait": ("; {}", "more request waits", "more requests wait"),
-    "among_them": (
-        ", {} among them",
-        "request that waits",
-        "requests that wait",
-    ),
+    "among_them": (", {} among them", "request that waits", "requests that wait"),
 }
 """Gaps for how many requests of a host or origin wait: filled where any does."""
 NEWS_MOST = 10
@@ -70,21 +66,18 @@ REFUSED_WORDS = {
     "down": "as a host does nothing but fail",
     "budget": "as a host has had as many as it may",
 }
-"""Why requests were refused, by the cause in ``rep/forbidden``. Other causes are shown as they
-are."""
+"""By the cause in ``rep/forbidden``; other causes are shown as they are."""
 WAITING_WORDS = {cause: f"as {why}" for cause, why in WHY.items()}
 MOSTLY = 0.9
-"""The share of a time in which a crawl only waited, from which on it is told who waits."""
+"""From this share of a time on in which a crawl only waited it is told who waits."""
 ALL_PARKED = "all_parked"
 """The reason with which a crawl ends because of REP_ALL_PARKED_MAX."""
 _going_on: WeakSet[Crawler] = WeakSet()
-"""All crawls of the process that go on."""
 _of_several: WeakSet[Crawler] = WeakSet()
-"""Those that have gone on at the same time as another."""
+"""Crawls that have gone on at the same time as another."""
 
 
 def _is_not_plain(record: logging.LogRecord) -> bool:
-    """Log a line instead of *record* where that is of a ``PlainError``."""
     error = record.exc_info[1] if record.exc_info else None
     if isinstance(error, PlainError):
         logging.getLogger(record.name).log(record.levelno, "%s", error)
@@ -99,10 +92,7 @@ def tell_plainly() -> None:
 
 
 class Log:
-    """Writes a line for each event that has one.
-
-    At INFO there are ``NEWS_MOST`` lines on each topic, then they are written at DEBUG.
-    """
+    """Writes a line for each event that has one."""
 
     def __init__(
         self,
@@ -119,15 +109,14 @@ class Log:
         self._told: Counter[str] = Counter()
         """How many lines there were to write, by topic."""
         self._untold: dict[str, list[str]] = {}
-        """By topic, the first hosts or origins that there was no line at INFO for."""
+        """By topic, the first hosts or origins that have no line at INFO."""
         self._last: defaultdict[type[Event], dict[str, str]] = defaultdict(dict)
         """Kind of event -> host -> the situation that was told last."""
         self._since: dict[str, float] = {}
         """Origin -> since when it is unreachable, if the log has said so."""
         self._refused: Counter[str] = Counter()
-        """How many requests were refused, by cause."""
         self._warned = 0
-        """How many of those a person was warned of."""
+        """How many of the refused a person was warned of."""
         self._first_refusal: RobotsRefused | None = None
         self._longest_idle = settings.all_parked_max
         self._every = crawler.settings.getfloat("LOGSTATS_INTERVAL")
@@ -145,12 +134,9 @@ class Log:
                 events.listen(own.get(kind, self.hear), [kind])
 
     def hear(self, event: Event, **more: object) -> bool:
-        """Write the line of *event*, with *more* in its gaps; tell whether it was above DEBUG.
-
-        While the crawl ends none is written that has a topic: they tell what we are going to
-        do at a site.
-        """
+        """Write the line of *event*, with *more* in its gaps; tell whether it was above DEBUG."""
         level, words, topic = event.level, event.words, event.topic
+        # What has a topic tells what we are going to do, which is nothing when the crawl ends.
         if not (words and event.is_news) or (topic and self._engine.is_ending()):
             return False
         if event.situation is not None and not self._is_new(event, event.situation):
@@ -178,7 +164,6 @@ class Log:
         return level > logging.DEBUG
 
     def _said(self, event: Event, name: str, *, counts: bool) -> object:
-        """Return what stands in the gap *name* of the line of *event*."""
         if name not in NUMBERS:
             value = getattr(event, name)
             if name == "cause":
@@ -226,7 +211,6 @@ class Log:
     # From the first line to the last
 
     def begin(self) -> None:
-        """Note that the crawl begins."""
         _going_on.add(self._crawler)
         if len(_going_on) > 1:
             _of_several.update(_going_on)
@@ -234,7 +218,6 @@ class Log:
             self._waits.on_idle = self._end_if_long
 
     def opened(self) -> None:
-        """Note that the crawl has a spider."""
         self._crawler.signals.connect(self._equip_telnet, update_telnet_vars)
         if self._waits.queue is None:
             self._waits.follow_downloader(self._crawler.signals.connect)
@@ -242,7 +225,6 @@ class Log:
             self._alarm.set(self._every)
 
     def _equip_telnet(self, telnet_vars: dict[str, Any]) -> None:
-        """Show what waits with the status of the engine, ``est()``."""
         status = telnet_vars.get("est")
 
         def est() -> None:
@@ -254,7 +236,7 @@ class Log:
         telnet_vars["est"] = est
 
     def _look(self) -> None:
-        """Tell who waits, if that is nearly all that the crawl has done since the last look."""
+        """Tell who waits, if the crawl has done little else since the last look."""
         if self._engine.is_ending():
             return  # what waits will not be sent
         self._alarm.set(self._every)
@@ -282,13 +264,11 @@ class Log:
         self._events.tell_user(f"{said}: {in_words(waiting)}")
 
     def _has_only_robots(self) -> bool:
-        """Tell whether robots.txt files are asked for, and nothing else is."""
         active = self._engine.active()
         pages = sum(ROBOTS_HOP not in each.meta for each in active)
         return bool(active) and self._waits.are_at_gate(pages)
 
     def _end_if_long(self, seconds: float) -> None:
-        """End the crawl if nothing can be sent for *seconds*, and that is too long."""
         most = self._longest_idle
         if most is None or seconds <= most or not self._engine.only_queue_is_left():
             return
@@ -301,7 +281,6 @@ class Log:
         call_later(0, self._engine.close, ALL_PARKED)
 
     def closed(self) -> None:
-        """Note that the crawl is over, and its queues are closed."""
         self._alarm.cancel()
         _going_on.discard(self._crawler)
         waits, events, pages = self._waits, self._events, self._engine.starts.pages
@@ -325,7 +304,6 @@ class Log:
             events.tell_user(f"Told at DEBUG only: {more}")
 
     def _count_waiting(self, requests: int, hosts: int) -> None:
-        """Set the stats of how many requests wait now, and for how many hosts."""
         stats: Any = self._crawler.stats
         if requests or stats.get_value("rep/waiting") is not None:
             stats.set_value("rep/waiting", requests)
@@ -351,7 +329,6 @@ class Log:
         return f"In all: {'; '.join(sums)}"
 
     def told_at_debug(self) -> Iterator[str]:
-        """Yield what was told at DEBUG only, a part of a sentence for each topic."""
         for topic, names in self._untold.items():
             number = self._told[topic] - NEWS_MOST
             dots = ", ..." * (number > len(names))

@@ -22,7 +22,7 @@ EVENTS = kinds_in(of_requests, of_hosts)
 
 
 class Stream(OneForEachCrawler):
-    """Has all who listen hear what happens in one crawl."""
+    """Tells whoever listens what happens in one crawl."""
 
     def __init__(self, crawler: Crawler) -> None:
         self._listeners: defaultdict[type[Event], list[Callable[[Any], object]]] = (
@@ -38,7 +38,6 @@ class Stream(OneForEachCrawler):
     def listen(
         self, listener: Callable[[Any], object], kinds: Iterable[type[Event]]
     ) -> None:
-        """Call *listener* with each event of one of *kinds*, when it happens."""
         for kind in kinds:
             self._listeners[kind].append(listener)
 
@@ -47,13 +46,12 @@ class Stream(OneForEachCrawler):
         return self._listeners[kind]
 
     def tell(self, event: Event) -> None:
-        """Have all who listen to it hear *event*."""
         event.time = event.time or self.at(monotonic())
         for listener in self._listeners[type(event)]:
             listener(event)
 
     def count(self, name: str, number: int = 1) -> None:
-        """Tell that something happened which only a stat, ``rep/NAME``, knows of."""
+        """Count what only a stat, ``rep/NAME``, knows of."""
         self.tell(Counted(name, number))
 
     def tell_user(self, sentence: str) -> None:

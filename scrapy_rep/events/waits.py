@@ -33,9 +33,9 @@ WHY = {
     BLOCKED: "an operator has blocked it",
     TURN: "its turn had not come",
 }
-"""Why a host waits, by the cause, in words. Other causes are shown as they are."""
+"""Why a host waits; other causes are shown as they are."""
 NAMES_LENGTH = 500
-"""Characters of a line that name hosts which wait, and say why."""
+"""Characters of a line that name hosts and say why they wait."""
 
 
 class Held(NamedTuple):
@@ -59,20 +59,16 @@ class Waiting(NamedTuple):
 
 
 class Queue(Protocol):
-    """What holds back the requests of a crawl that must wait."""
-
     def held(self) -> Iterable[Held]: ...
 
     def requests_of(self, host: str, origin: str) -> int:
-        """Return how many requests it has of *host*, or of *origin*; one is empty."""
+        """One of *host* and *origin* is empty."""
 
     def next_due(self) -> float:
-        """Return the seconds until it may hand out one; inf: it has none."""
+        """Seconds until it may hand out one; inf: it has none."""
 
 
-class Paces(Protocol):
-    """What it asks of the hosts' paces: of a ``Keeper``."""
-
+class Paces(Protocol):  # of a ``Keeper``
     def host_of(self, request: Request) -> str: ...
 
     def is_any_parked(self) -> bool: ...
@@ -93,15 +89,14 @@ class Waits:
         self.queue: Queue | None = None
         """``None``: none of ours holds back what must wait, or the crawl is over."""
         self._beside: Counter[tuple[str, str, float | None]] = Counter()
-        """How many requests wait beside queue and downloader: by host, cause and until when."""
+        """What waits beside queue and downloader: by host, cause and until when."""
         self._idle_since: float | None = None
         self.on_idle: Callable[[float], object] = lambda seconds: None
-        """Called whenever the queue finds that all hosts of the crawl wait, with the seconds
-        until the first host is due."""
+        """Called when the queue finds that all hosts wait, with the seconds until one is due."""
         self.idle_time = 0.0
         """Seconds in which the crawl had nothing but hosts that wait."""
         self.left: Counter[str] = Counter()
-        """How many requests waited when the crawl ended, by what they waited for."""
+        """What waited when the crawl ended, by cause."""
         self.kept = 0
         """How many of those are kept for the next run."""
         self.hosts_left = 0
@@ -113,7 +108,7 @@ class Waits:
     def holding(
         self, host: str, cause: str, seconds: float | None = None
     ) -> Iterator[None]:
-        """Show that a request waits within the block; ``None``: nobody knows for how long."""
+        """Show that a request waits within the block."""
         held = host, cause, None if seconds is None else monotonic() + seconds
         self._beside[held] += 1
         try:
@@ -123,7 +118,7 @@ class Waits:
             self._beside += Counter()  # without those that are 0
 
     def are_at_gate(self, pages: int) -> bool:
-        """Tell whether so many *pages* in the downloader all wait for a robots.txt."""
+        """Whether so many *pages* in the downloader all wait for a robots.txt."""
         return pages <= sum(
             number for held, number in self._beside.items() if held[1] == ASKED
         )
@@ -142,7 +137,7 @@ class Waits:
         self.queue = None
 
     def held(self) -> Iterator[Held]:
-        """Return what waits, in no order; a host may come more than once."""
+        """In no order; a host may come more than once."""
         if self._is_over:
             return
         for held in self._in_queue_and_downloader():
@@ -167,7 +162,7 @@ class Waits:
                 yield Held(host, PACE, monotonic() + left, number)
 
     def waiting(self) -> list[Waiting]:
-        """Return what waits, by host and cause; what goes on first comes first."""
+        """What goes on first comes first."""
         since_1970 = time() - monotonic()
         found: dict[tuple[str, str], Held] = {}
         for held in self.held():
@@ -184,7 +179,6 @@ class Waits:
         return f"{words} ({what})" if what else words
 
     def requests_of(self, *, host: str = "", origin: str = "") -> int:
-        """Return how many requests of *host* or *origin* wait, as far as is known."""
         return 0 if self.queue is None else self.queue.requests_of(host, origin)
 
     # Idle: all that the crawl has waits for a time
@@ -201,7 +195,6 @@ class Waits:
             self.on_idle(seconds)
 
     def note_waiting(self) -> None:
-        """Note that all that the crawl has waits."""
         if self._idle_since is None:
             self._idle_since = monotonic()
 
@@ -227,11 +220,10 @@ class Waits:
             self.note_waiting()
 
     def idle_for(self) -> float:
-        """Return for how many seconds all hosts of the crawl have waited; 0: it is busy."""
+        """Seconds for which all hosts have waited; 0: the crawl is busy."""
         return 0.0 if self._idle_since is None else monotonic() - self._idle_since
 
     def note_busy(self) -> None:
-        """Note that the crawl is busy again, or ends."""
         if self._idle_since is not None:  # which is rare at a hand-out
             self.idle_time += self.idle_for()
             self._idle_since = None
@@ -249,7 +241,7 @@ def add_held(found: dict[tuple[str, str], Held], held: Held) -> None:
 
 
 def in_words(waiting: list[Waiting]) -> str:
-    """Return *waiting*, which is not empty, in a line: the hosts that are due first are named."""
+    """Return *waiting*, which is not empty, in a line that names those due first."""
     requests = sum(each.requests for each in waiting)
     hosts = len({each.host for each in waiting})
     wait = "waits" if requests == 1 else "wait"

@@ -1,7 +1,5 @@
-"""What decided? The witness keeps it for each request, so that it can be shown later.
-
-REP_EVIDENCE puts that on ``request.meta``, REP_EVIDENCE_FIELD on items, REP_AUDIT_URI writes it
-down. Without one of these settings there is no witness.
+"""What decided? The witness keeps it: on ``request.meta`` (REP_EVIDENCE), on items
+(REP_EVIDENCE_FIELD), in the audit (REP_AUDIT_URI). Without these settings there is no witness.
 """
 
 from __future__ import annotations
@@ -49,15 +47,14 @@ OF_DECISION = (
 )  # fmt: skip
 OF_COPY = ("origin", "state", "status", "robots_url", "fetched", "digest", "failure")
 EVIDENCE = OF_DECISION + OF_COPY
-"""The keys of evidence, in their order. What they are is declared in ``Decided`` and ``Copy``,
-in which "robots_url" is ``url``."""
+"""The keys of evidence, declared in ``Decided`` and ``Copy`` ("robots_url" is its ``url``)."""
 MAX_DECISIONS = 4096
 """Decisions and wishes that are kept, each for many requests."""
 URL = '"url":""'
 
 
 class Wishes(NamedTuple):
-    """What a file wishes of an agent, read once, as that takes long; and what it has decided."""
+    """What a file wishes of an agent, read once, and what it has decided."""
 
     pace: Pace
     """What is asked of our speed, even if REP_OBEY leaves it out."""
@@ -89,18 +86,17 @@ class Decision:
         self.rest = decided.as_json().partition(URL)[2]
         """What its records have in common."""
         self.evidence = {name: getattr(decided, name) for name in OF_DECISION}
-        """A dict for ``request.meta``, but for what depends on the request."""
+        """For ``request.meta``, but for what depends on the request."""
         self.evidence["preferences"] = preferences
         for name in OF_COPY:
             self.evidence[name] = getattr(judged.copy, name.removeprefix("robots_"))
 
     def line(self, judged: Judged) -> str:
-        """Return the line of its record about one request."""
         about = f'"time":{judged.time:.4f},"url":{quoted(judged.url)}'
         return f'{{"type":"decision",{about}{self.rest}'
 
     def evidence_on(self, judged: Judged) -> dict[str, Any]:
-        """Return a copy: nothing that a spider does to one request alters another."""
+        # A copy, as spiders may alter it.
         evidence = self.evidence.copy()
         evidence["url"], evidence["time"] = judged.url, judged.time
         evidence["preferences"] = evidence["preferences"].copy()
@@ -127,13 +123,12 @@ class Witness:
         self._all_paces = replace(settings, obey=PACE_DIRECTIVES)
         self._wishes: dict[tuple[Copy, Agent], Wishes] = {}
         self._kept = 0
-        """How many wishes and decisions are kept; when they are too many, all begin anew."""
+        """How many wishes and decisions; when they are too many, all begin anew."""
         events.listen(self._hear, [Judged])
         events.listen(self._hear_exempt, [Exempt, OnTheWay, FromHttpCache])
 
     def _hear_exempt(self, event: Exempt) -> None:
-        """Drop evidence of another page."""
-        event.request.meta.pop(META_KEY, None)
+        event.request.meta.pop(META_KEY, None)  # of another page
 
     def _hear(self, judged: Judged) -> None:
         decision = self._decision_of(judged)
@@ -200,7 +195,6 @@ class EvidenceSpiderMiddleware(BaseSpiderMiddleware):
         self._events = Stream.of(crawler)
 
     def get_processed_item(self, item: Any, response: Response | None) -> Any:
-        """Return *item* with the digest in its field; ``None``: no file decided."""
         if response is None:
             return item
         evidence = response.meta.get(META_KEY)

@@ -47,23 +47,23 @@ if TYPE_CHECKING:
     from scrapy_rep.events.waits import Held, Waits
 
 MAX_DIGESTS = 10_000
-"""Digests that are remembered, so that each body is written once."""
+"""Digests remembered, so that each body is written once."""
 USERS_SETTINGS = ("ROBOTSTXT_USER_AGENT", "USER_AGENT", "DOWNLOAD_DELAY")
 """Settings of Scrapy that are written down with ours."""
 LEAST_LOOK_SECONDS, MOST_LOOK_SECONDS = 1.0, 60.0
 """Seconds between two looks at what waits: at first, and at the most."""
 LOOK_TIME_PART = 0.01
-"""The next look comes after this part of the time that the crawl has taken so far."""
+"""Of the time that the crawl has taken so far, until the next look."""
 SECONDS_FOR_A_HOST = 0.001
-"""The next look comes after so long for each host that waits: some 500 times what looking takes."""
+"""Until the next look, for each host that waits: some 500 times what looking takes."""
 AT_A_TIME = 500
-"""How much of what waits is looked at in one turn of the event loop."""
+"""How much is looked at in one turn of the event loop."""
 MOST_HOSTS = 20
 """Hosts that one look names; the next look names others."""
 SAME_END_SECONDS = 1.0
 """Seconds by which the end of a wait may move without being told again."""
 COMMON_CAUSES = frozenset({PACE, ASKED})
-"""All hosts wait for these now and then, shortly: no lines are written for single hosts."""
+"""All hosts wait for these now and then, shortly: none is named."""
 
 
 class Audit:
@@ -77,10 +77,9 @@ class Audit:
         waits: Waits,
         agent: Callable[[], str],
     ) -> None:
-        """Open the audit at *uri*: now, or when there is a spider.
+        """Open it at *uri*, now or when there is a spider. *agent* returns whose rules are obeyed.
 
-        *agent* returns the name of the agent whose rules the crawl obeys. Raises
-        ``SettingError`` if it cannot be opened.
+        Raises ``SettingError`` if it cannot be opened.
         """
         self._crawler = crawler
         self._uri = uri
@@ -121,7 +120,6 @@ class Audit:
         self._events.tell_user(f"The audit goes to {self._sink.name}")
 
     def write(self, line: str) -> None:
-        """Write the *line* of a record, if there is a spider, until its end."""
         if self._sink is not None:
             self._sink.put(line)
 
@@ -130,7 +128,6 @@ class Audit:
             self.write(event.as_json())
 
     def _hear_copy(self, event: NewCopy) -> None:
-        """Write what is known of an origin, with its body if that is not written yet."""
         if self._sink is None:
             return  # it is written, with its body, when it is learned under a spider
         copy, digest = replace(event.copy, time=event.time), event.copy.digest
@@ -142,7 +139,6 @@ class Audit:
         self.write(copy.as_json())
 
     async def close(self, reason: str) -> None:
-        """Write the last record and store the audit."""
         self._waiting_lines.close()
         self._waits.end()
         sink = self._sink
@@ -159,7 +155,7 @@ class Audit:
 class WaitingLines:
     """Writes down what waits from time to time, in few lines however many hosts there are.
 
-    Each look writes a line for each cause whose numbers have changed, and names up to
+    A look writes a line for each cause whose numbers have changed, and names up to
     ``MOST_HOSTS`` hosts that were not named yet, those with most requests first.
     """
 
@@ -236,7 +232,7 @@ class Departures:
     def __init__(
         self, starts: Starts, events: Stream, how_judged: Callable[..., Any]
     ) -> None:
-        """*how_judged* returns what of a ``Sent`` is told of a URL and its meta."""
+        """*how_judged* returns ``exempt`` and ``judged`` of a ``Sent`` for a URL and its meta."""
         self._events = events
         self._how_judged = how_judged
         starts.on_start.append(self._note_start)

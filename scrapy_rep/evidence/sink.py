@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
 
 gzip_file: Any = GzipFile
-"""What writes gzip. isal, an extra, takes a fifth of the time for files of that size."""
+"""isal, an extra, takes a fifth of the time."""
 with suppress(ImportError):
     from isal.igzip import IGzipFile as gzip_file
 
@@ -45,17 +45,16 @@ PARAMETERS_SETTING = "FEED_URI_PARAMS"
 PARAMETER = re.compile(
     r"%\(([^()]+)\)[-+ #0]*(?:[1-9]\d*)?(?:\.\d+)?[diouxXeEfFgGcrsa]"
 )
-"""A parameter to fill in; any other "%" belongs to the URI itself."""
+"""Any other "%" belongs to the URI itself."""
 NEEDED = {S3FeedStorage: "boto3", GCSFeedStorage: "google.cloud.storage"}
 """Storage -> the module that it imports, maybe only when the crawl is over."""
 GATHER_SECONDS = 0.5
-"""Seconds for which lines are gathered before they are written."""
 MAX_WAITING_BYTES = 32 * 2**20
-"""Octets that may wait if writing is slow; further lines are lost, and counted."""
+"""Octets that may wait if writing is slow; further lines are lost."""
 RETRY_SECONDS = 60.0
-"""Seconds after which a new file is begun if the last one could not be written."""
+"""Until a new file is begun, if the last one could not be written."""
 CLOSE_SECONDS = 10.0
-"""Seconds for which the end of a crawl waits for the thread."""
+"""For which the end of a crawl waits for the thread."""
 COMPRESSION_LEVEL = 1
 """Level 6 takes over twice as long, for files a sixth smaller."""
 
@@ -63,32 +62,31 @@ COMPRESSION_LEVEL = 1
 class Sink:
     """Takes lines, and writes them within a second; taking one never raises.
 
-    A thread packs and writes them, so that a slow disk does not hold the event loop, and they
-    are written even while a callback does. A file that could not be written is left as it is,
-    and after a minute another one is begun; lines that come in between are lost, and
-    counted. A storage that uploads at the end has one file only, so all that follows is
-    lost there.
+    A thread packs and writes them: a slow disk does not hold the event loop, nor a callback
+    them. A file that could not be written is left as it is, and after a minute another one is
+    begun; lines that come in between are lost, and counted. A storage that uploads at the end
+    has one file only, so all that follows is lost there.
     """
 
     def __init__(
         self, crawler: Crawler, uri: str, worker: str, head: str, events: Stream
     ) -> None:
-        """Open the storage at *uri*, and write *head*, the first line of each file.
+        """*head* is the first line of each file.
 
         Raises ``SettingError`` if the storage cannot be opened or written.
         """
         self._events = events
         self._errors = self._told = 0
-        """How often opening, writing or storing has failed, and how often that was told."""
+        """How often something has failed, and how often that was told."""
         self._error = ""
-        """The last such failure, without the password that the URI may have."""
+        """The last failure, without the password that the URI may have."""
         self.written = 0
         """Lines that were written, without the head."""
         self._spider: Any = crawler.spider
         self._head = head
         self._file: IO[bytes] | None = None
         self._lines: Any = None
-        """What lines are written to: the file, or what compresses them for it."""
+        """The file, or what compresses for it."""
         self._waiting: deque[str] = deque()
         # Each number is changed by one of the two threads only.
         self._given = self._done = 0  # octets
@@ -115,12 +113,11 @@ class Sink:
 
     @property
     def name(self) -> str:
-        """Return the path of the file, or the URI without its password."""
         return self._storage.path if self._is_local else mask_uri(self._uri)
 
     @property
     def lost(self) -> int:
-        """Return how many lines were not written, and will not be."""
+        """Lines that were not written, and will not be."""
         return self._dropped + self._unwritten
 
     def put(self, line: str) -> None:
@@ -244,8 +241,8 @@ def storage(crawler: Crawler, uri: str) -> Any:
 def fill_in(uri: str, crawler: Crawler, worker: str) -> str:
     """Return *uri* with its parameters: those of Scrapy's feeds, and ``%(worker)s``.
 
-    FEED_URI_PARAMS may add to them, or change them, as for feeds. Raises ``SettingError`` if a
-    parameter is not known, or does not fit its format.
+    FEED_URI_PARAMS may add or change some. Raises ``SettingError`` if one is not known, or does
+    not fit its format.
     """
     value_of = _parameters(crawler, worker)
 
@@ -264,7 +261,6 @@ def fill_in(uri: str, crawler: Crawler, worker: str) -> str:
 
 
 def _parameters(crawler: Crawler, worker: str) -> Callable[[str], Any]:
-    """Return a function from the name of a parameter to its value."""
     spider = crawler.spider
     assert spider is not None
     now = datetime.now(tz=timezone.utc)
@@ -295,9 +291,8 @@ def _parameters(crawler: Crawler, worker: str) -> Callable[[str], Any]:
 def claim_path(path: str) -> str:
     """Make a file at *path*, or where there is one at "path-2", and so on; return which.
 
-    Each crawl has a file of its own: a compressed file that a kill has cut off cannot be
-    continued, and two crawls that write to one file damage it. If *path* is no file but, say,
-    a pipe, it is used as it is.
+    Each crawl has one of its own: what a kill has cut off in gzip cannot be continued, and two
+    writers damage a file. If *path* is, say, a pipe, it is used as it is.
     """
     wanted = Path(path)
     wanted.parent.mkdir(parents=True, exist_ok=True)

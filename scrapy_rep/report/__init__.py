@@ -43,10 +43,9 @@ def make(
 ) -> Audit:
     """Read *audits*, those of one crawl, and write what they come to; return the audit.
 
-    *against* are the audits of an earlier crawl: what has changed since is told, too. Hosts that
-    are *chosen* are shown in any case, however many there are. *progress* takes the octets that
-    were read since it was called last; ``size_of`` tells how many there will be. The output
-    appears whole or not at all.
+    *against* are those of an earlier crawl: what has changed since is told. Hosts that are
+    *chosen* are shown in any case. *progress* takes the octets read since its last call;
+    ``size_of`` tells how many there will be. The output appears whole or not at all.
     """
     write: Callable[..., None] = write_json if form == "json" else write_csv
     if form == "html":
@@ -63,7 +62,7 @@ def make(
 
 @contextmanager
 def _written(output: str, audits: Sequence[str]) -> Iterator[TextIO]:
-    """Yield what is to be written; it becomes *output* once that has come to its end."""
+    """Yield what becomes *output* at its end."""
     if output == "-":
         yield sys.stdout
         return
@@ -100,7 +99,6 @@ def write_json(out: TextIO, audit: Audit, before: Audit | None) -> None:
 
 
 def write_csv(out: TextIO, audit: Audit, before: object) -> None:
-    """Write a line for each host. What a sheet would compute is marked as text."""
     writer = csv.writer(out, lineterminator="\n")
     writer.writerow(audit.values("SELECT name FROM pragma_table_info('host')"))
     for host in audit.hosts():

@@ -1,4 +1,4 @@
-"""An audit that was read, as plain values: its sums, causes, hosts and runs; what has changed since."""
+"""An audit that was read: its sums, causes, hosts and runs, and what they come to in sentences."""
 
 from __future__ import annotations
 
@@ -25,26 +25,26 @@ if TYPE_CHECKING:
 Row = dict[str, Any]
 MAX_RUNS = 1000
 MAX_WARNINGS = 20
-"""Broken lines that are named in warnings; the page names some more."""
+"""Broken lines that warnings name; the page names some more."""
 RANK = "short DESC, against + dry DESC, not_sent DESC, not_again DESC, urls DESC, name"
 """Hosts in the order of how much there is to see."""
 KEPT_PART = 0.99
-"""Of the delay; a gap under that is short. What is nearer may be the clock's doing."""
+"""Of the delay; a gap under that is short. The rest may be the clock's doing."""
 ROUNDING = 0.001
-"""Seconds by which times of one request differ at most, as an audit rounds them."""
+"""Seconds by which rounding makes times of one request differ."""
 
 Event = tuple[str, float, "str | None", "float | None", "float | None"]
 Gap = tuple[str, float, float, float, bool]
 MAX_CHANGES = 200
-"""Sites, and hosts, of which changes are told; of the others, the number is given."""
+"""Sites, and hosts, of which changes are told."""
 MAX_LINES = 40
-"""Lines of a robots.txt that are told as added or removed."""
+"""Lines told as added or removed."""
 SITES = "SELECT origin AS name, state, said, digest FROM robots"
 HOSTS = "SELECT name, most AS delay, not_sent FROM host"
 
 
 class Audit:
-    """The files of an audit, in a database until it is closed, and what they come to."""
+    """The files of one crawl, in a database until it is closed; chosen hosts come first."""
 
     def __init__(
         self,
@@ -52,10 +52,7 @@ class Audit:
         progress: Callable[[int], None] = lambda octets: None,
         chosen: Iterable[str] = (),
     ) -> None:
-        """Raise ``AuditError`` where one cannot be read or is no audit.
-
-        Hosts that are *chosen* come first.
-        """
+        """Raise ``AuditError`` where one cannot be read or is no audit."""
         self.chosen = sorted(set(chosen))
         self._database = sqlite3.connect("", isolation_level=None)
         try:
@@ -83,31 +80,25 @@ class Audit:
     def _sum_up(self) -> None:
         self.records = sum(each.records + each.unknown for each in self.sources)
         (self.span,) = self._database.execute("SELECT * FROM span")
-        """The times of the first and of the last record."""
         self.runs = self.rows("SELECT * FROM run ORDER BY time LIMIT ?", MAX_RUNS)
-        """The workers, each from its start to its end; ``ended`` is why, None: nobody says."""
         for run in self.runs:
             run["settings"] = json.loads(run["settings"] or "{}")
         delays = (run["settings"].get("DOWNLOAD_DELAY") for run in self.runs)
         self.own_delay = max((d for d in delays if type(d) in {int, float}), default=0)
-        """The seconds of the longest DOWNLOAD_DELAY of the runs; 0: they have none."""
+        """The longest DOWNLOAD_DELAY of the runs."""
         self.causes: dict[str, list[Row]] = defaultdict(list)
-        """How many URLs and requests there are of each kind, by cause."""
         for row in self.rows("SELECT * FROM cause ORDER BY requests DESC, cause"):
             self.causes[row.pop("what")].append(row)
         sql = "SELECT cause, requests FROM unsent ORDER BY requests DESC, cause"
         self.unsent: dict[str, int] = dict(self._database.execute(sql))
-        """Requests that still waited when their run ended, by cause."""
         (found,) = self.rows("SELECT * FROM total")
         self.sums = {name: value or 0 for name, value in found.items()}
-        """What all hosts come to together, by the names of their columns, and more."""
         self.sums["unsent"] = sum(self.unsent.values())
         self.sums["unfinished"] = sum(run["ended"] is None for run in self.runs)
         self.sums["broken"] = sum(source.broken for source in self.sources)
         self.conclusion = conclusion(self.sums, self.runs, self.causes["exempt"])
         sql = "SELECT 1 FROM host WHERE name = ?"
         self.missing = [name for name in self.chosen if not self.values(sql, name)]
-        """Chosen hosts that it does not have."""
 
     def __enter__(self) -> Self:
         return self
@@ -116,17 +107,15 @@ class Audit:
         self._database.close()
 
     def rows(self, sql: str, *values: object) -> list[Row]:
-        """Return what a query finds; see ``records.sql`` and ``tables.sql`` for the tables."""
         found = self._database.execute(sql, values)
         names = [column[0] for column in found.description]
         return [dict(zip(names, row, strict=True)) for row in found]
 
     def values(self, sql: str, *values: object) -> list[Any]:
-        """Return the first column of what a query finds."""
         return [row[0] for row in self._database.execute(sql, values)]
 
     def hosts(self, most: int = -1) -> list[Row]:
-        """Return *most* hosts by how much there is to see, besides chosen ones, which lead."""
+        """Return *most* hosts by how much there is to see, after the chosen ones."""
         is_chosen = "name IN (SELECT value FROM json_each(?))"
         return self.rows(
             f"SELECT * FROM host ORDER BY {is_chosen} DESC, {RANK} LIMIT ?",  # noqa: S608
@@ -136,7 +125,6 @@ class Audit:
 
     @property
     def warnings(self) -> list[str]:
-        """What could not be read: lines, and files whose last line was torn, as after a kill."""
         shown = self.troubles[:MAX_WARNINGS]
         if more := self.sums["broken"] - len(shown):
             shown.append(f"and {more:,} more lines that are broken")
@@ -149,10 +137,9 @@ class Audit:
 def gaps_of(events: Iterable[Event]) -> Iterator[Gap]:
     """Return host, time, gap, delay and whether it is short, of each request but a host's first.
 
-    With the two files of SQL this is the one place that knows what records mean for one another.
-    A gap begins when the headers of the request before are here, or it has failed. Where the audit
-    does not say when, as at hosts without a delay, it begins when that request was sent. The
-    delay is the longest that the origins of the host have asked for by then.
+    A gap begins when the headers of the request before are here, or it has failed; where the
+    audit does not say when, as at hosts without a delay, when that request was sent. The delay is
+    the longest that the origins of the host have asked for by then.
     """
     for host, its in groupby(events, itemgetter(0)):
         last: float | None = None
@@ -219,14 +206,13 @@ def _first(found: list[Row]) -> dict[str, Any]:
 
 
 def _pairs(before: Audit, after: Audit, sql: str) -> list[tuple[Row, Row]]:
-    """Return what each of the audits has under a name, where both have it."""
     old = {row["name"]: row for row in before.rows(sql)}
     rows = after.rows(f"{sql} ORDER BY 1")
     return [(old[row["name"]], row) for row in rows if row["name"] in old]
 
 
 def _differences(pairs: list[tuple[Row, Row]], name: str) -> dict[str, Any]:
-    """Return where the figures of a *name* differ, the largest difference first."""
+    """Return where the figures *name* differ, the largest difference first."""
     found = [
         {"name": old["name"], "before": old[name], "after": new[name]}
         for old, new in pairs
@@ -237,7 +223,6 @@ def _differences(pairs: list[tuple[Row, Row]], name: str) -> dict[str, Any]:
 
 
 def _lines(gone: list[str] | None, came: list[str] | None) -> dict[str, list[str]]:
-    """Return which lines of a robots.txt are gone and which are new, if both texts are there."""
     if gone is None or came is None:
         gone = came = []
     found = list(unified_diff(gone, came, n=0, lineterm=""))[2:]
@@ -253,7 +238,7 @@ def _lines(gone: list[str] | None, came: list[str] | None) -> dict[str, list[str
 NO_VALUE = "–"  # noqa: RUF001 - a dash as wide as a figure
 EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
 MAX_CHARACTERS = 200
-"""Characters that are shown of a text from the web."""
+"""Shown of a text from the web."""
 
 # fmt: off
 RULES = (
@@ -264,7 +249,7 @@ RULES = (
     ("unjudged", "request was", "requests were", "unsure",
      "not, and the audit does not tell why"),
 )
-"""The first that is not 0 is said of rules: the name of a sum; who did, one or more; and what."""
+"""The first that is not 0 is said: the name of a sum; who did, one or more; and what."""
 REST = (
     ("unfinished", "run has", "runs have", "unsure",
      "no end (killed, or still running): what came last may be missing here"),
@@ -278,25 +263,23 @@ REST = (
     ("sites_failing", "site", "sites", "", "answered with an error when asked for robots.txt"),
     ("unsent", "request was", "requests were", "", "still waiting at the end"),
 )
-"""What is said of all that are not 0."""
+"""All that are not 0 are said."""
 # fmt: on
 CLEAN = "No URL that a rule disallows was requested"
 EXEMPT = {
     "on_the_way": "that a robots.txt waited for",
     "no_origin": "neither http nor https",
 }
-"""Why requests are exempt, where the name of the reason does not say it."""
 
 
 class Said(NamedTuple):
-    """A sentence, and whether it is ``"good"``, ``"bad"``, ``"unsure"`` or neither (``""``)."""
+    """*tone* is ``"good"``, ``"bad"``, ``"unsure"`` or ``""``."""
 
     text: str
     tone: str = ""
 
 
 def conclusion(sums: Row, runs: list[Row], exempt: list[Row]) -> list[Said]:
-    """Return what an audit comes to: first whether rules and delays were kept."""
     rules, delays = _of_rules(sums), _of_delays(sums, runs)
     if rules.tone == delays.tone == "good":
         delay = delays.text[0].lower() + delays.text[1:]
@@ -365,19 +348,17 @@ def seconds(value: float | None) -> str:
 
 
 def gap(value: float | None) -> str:
-    """Return a gap for a column, in which all have as many decimals."""
+    """Return it for a column, in which all have as many decimals."""
     return seconds(value) if value is None or value >= 100 else f"{value:.3f} s"
 
 
 def moment(time: float | None) -> str:
-    """Return a time as a date and a time of day, in UTC."""
     if time is None:
         return NO_VALUE
     return f"{EPOCH + timedelta(seconds=time):%Y-%m-%d %H:%M:%S}"
 
 
 def shortened(text: object) -> str:
-    """Return as much of a text from the web as is shown of it."""
     text = "" if text is None else str(text)
     if len(text) <= MAX_CHARACTERS:
         return text

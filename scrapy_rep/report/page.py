@@ -1,4 +1,4 @@
-"""Makes one HTML page of bounded size of an audit. Its words are in the template."""
+"""Makes one HTML page of bounded size of an audit, and its charts. The words are in the template."""
 
 from __future__ import annotations
 
@@ -38,9 +38,9 @@ if TYPE_CHECKING:
 MAX_WHOLE_LINES = 40
 """Lines up to which a file is shown as a whole."""
 LINES_AROUND = 3
-"""Lines shown before and after one that decided, where a file is longer than that."""
+"""Lines shown around one that decided, where a file is longer than that."""
 MAX_MARKED_LINES = 15
-"""Lines that decided which are shown of one file; of the others, the number is given."""
+"""Lines that decided which are shown of one file."""
 TEMPLATES = Path(__file__).parent / "templates"
 DETAILS = {
     "copies": "SELECT * FROM site WHERE host = ? ORDER BY origin LIMIT 9",
@@ -49,7 +49,6 @@ DETAILS = {
     "waits": "SELECT * FROM waiting WHERE host = ? ORDER BY time DESC LIMIT 3",
     "reasons": "SELECT * FROM reason WHERE host = ? ORDER BY requests DESC LIMIT 12",
 }
-"""What stands below a host."""
 STATES = "SELECT * FROM site_state WHERE host = ? ORDER BY number DESC"
 EXAMPLES = """
     SELECT DISTINCT url FROM decision WHERE host = ? AND NOT allowed
@@ -75,7 +74,6 @@ def write(
     before: Audit | None = None,
     shows: Shows | None = None,
 ) -> None:
-    """Write the page."""
     shows = shows or Shows()
     files = files_of(audit, shows.files)
     hosts = audit.hosts(shows.hosts)
@@ -107,13 +105,13 @@ def write(
 
 
 def _asset(name: str) -> Markup:
-    """Return a file that is put into the page; nothing from outside is put into it."""
+    # Nothing from outside is put into it.
     return Markup((TEMPLATES / name).read_text(encoding="utf-8"))  # noqa: S704
 
 
 @cache
 def _environment() -> Environment:
-    """Return what renders the page: all that is put into it is visible, and escaped."""
+    # All that is put into the page is visible, and escaped.
     env = Environment(
         autoescape=True,
         finalize=lambda value: printable(value) if type(value) is str else value,
@@ -143,7 +141,6 @@ def _detail(audit: Audit, host: Row, anchors: dict[tuple[str, int], str]) -> Non
 
 
 def _names(names: Iterable[str | None]) -> str:
-    """Return the names that differ, the first few of them."""
     found = list(dict.fromkeys(filter(None, names)))
     return shortened(", ".join(first_of(found, 5)))
 
@@ -194,28 +191,27 @@ def _excerpt(texts: list[str], refused: dict[int, int]) -> Row:
 
 
 def _shown_lines(texts: list[str], marked: list[int]) -> list[int]:
-    """Return the lines around those *marked*, and those that head their groups."""
     if len(texts) <= MAX_WHOLE_LINES:
         return list(range(1, len(texts) + 1))
     starts = [group.line for group in parse("\n".join(texts)).groups]
     return lines_around(marked, starts, LINES_AROUND, len(texts))
 
 
-# Charts
+# Charts, in units of what they show: the page stretches them. Axes have round steps.
 
 
 MAX_PARTS = 120
 """Parts of the time of a crawl."""
 MIN_PARTS = 8
-"""Parts below which a crawl is over too soon to be drawn."""
+"""A crawl of fewer is over too soon to be drawn."""
 MAX_POINTS = 96
 """Gaps of a host that are drawn."""
 MIN_GAPS = 3
-"""Gaps of a host below which their figures say it all."""
+"""Of fewer gaps the figures say it all."""
 MAX_DELAYS = 4
 """So many delays a chart of gaps is high at the most; longer gaps stand at its edge."""
 USUAL_PART = 0.95
-"""Where no delay is asked for, so many of the gaps are within it."""
+"""Where no delay is asked for, so many of the gaps are within the chart."""
 DAY = 86400
 TIME_STEPS = (
     0.1, 0.2, 0.5, 1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 10800,
@@ -227,12 +223,9 @@ LEAST_TOP = 1e-9
 TINY = 1e-4
 """Of a part of the time: less than a clock tells, and more than rounding takes away."""
 PART = f"CAST((time - ?) / ? + {TINY} AS INTEGER) AS part"
-"""The part of the time that a row falls into, by when the first one begins and their width."""
 SERIES = ("sent", "robots", "refused", "answered", "failed", "alone", "waiting")
 """What is counted, in the order from the axis outwards; the page has words for it."""
 BELOW = {"refused", "alone"}
-"""What is drawn below the axis."""
-
 SENT, ANSWERS = "Requests sent and refused", "Answers, and hosts left alone"
 WAITING, GAPS = "Requests waiting", "Gaps between requests"
 """Titles, the first two of which the view ``happening`` has."""
@@ -269,7 +262,6 @@ class Chart(NamedTuple):
 
 
 def charts(audit: Audit) -> list[Chart]:
-    """Return what happened over time, as far as there is something to see."""
     first, last = audit.span
     width = _step_of((last - first) / (MAX_PARTS - 1))
     start = (first / width + TINY) // 1 * width
@@ -324,7 +316,7 @@ def _bar_chart(
 
 
 def host_chart(audit: Audit, host: Row) -> Chart | None:
-    """Return the gaps of a host, by time; ``None``: there are too few."""
+    """``None``: there are too few gaps."""
     if host["gaps"] < MIN_GAPS and not host["short"]:
         return None
     # Of requests that share a dot the one that kept least of its delay is drawn, so that no short
@@ -360,7 +352,6 @@ def host_chart(audit: Audit, host: Row) -> Chart | None:
 
 
 def _top_of(points: list[Row]) -> float:
-    """Return the gap up to which a chart of *points* goes."""
     delay = max(point["delay"] for point in points)
     gaps = sorted(point["gap"] for point in points)
     if delay:

@@ -1,9 +1,8 @@
 """Reads the files of an audit into the tables of a database, one for each type of record.
 
-An audit is one file or more, of one worker or run each: JSON lines, one record a line, perhaps
-in gzip. Nothing that stands in one makes reading fail; what cannot be read is counted, with its
-file and line. What a record consists of is declared in ``events``, and what is kept of
-it in ``records.sql``.
+An audit is one file or more, of one worker or run each: JSON lines, perhaps in gzip. Nothing in
+one makes reading fail; what cannot be read is counted, with its file and line. What a record
+consists of is declared in ``events``, what is kept of it in ``records.sql``.
 """
 
 from __future__ import annotations
@@ -40,22 +39,20 @@ GZIP_MAGIC = b"\x1f\x8b"
 MAX_LINE_BYTES = 16 * 1024 * 1024
 """Octets. A robots.txt of 512 KiB takes 3 MiB at the most, each octet as ``\\u0000``."""
 PROGRESS_LINES = 2000
-"""Lines after which it is told how far reading is."""
 ROWS_AT_ONCE = 1000
 MAX_TROUBLES = 100
-"""Broken lines that are named; of the others, the number is given."""
+"""Broken lines that are named."""
 HOST_START = len("https://")
 AS_JSON = ("group", "settings", "unsent")
 """Columns that have lists or objects."""
 OF_ALLOWED = 8
-"""Columns of ``decision`` that one that allows fills."""
+"""Columns that a ``decision`` that allows fills."""
 COLUMNS = "SELECT name FROM pragma_table_info(?)"
 MAX_SITES = 65536
-"""Origins of which the host is remembered: a crawl has far fewer of them than pages."""
+"""Origins of which the host is remembered."""
 MAX_DIGEST_CHARACTERS = 200
 END_OF_TIME = 1e11
-"""Seconds since 1970, in the year 5138: later times are not valid. Charts go beyond the last time,
-and Python's dates end with the year 9999."""
+"""In the year 5138: charts go beyond the last time, and Python's dates end with the year 9999."""
 RECORDS = {
     each.audit: fields_of(each)
     for each in kinds_in(of_requests, of_hosts)
@@ -69,10 +66,9 @@ _origin_of = lru_cache(maxsize=MAX_SITES)(origin_of)
 
 
 def fault(record: object) -> str:
-    """Return what is wrong with a line of an audit; "" where nothing is.
+    """Return what is wrong with a line of an audit; "": nothing.
 
-    Records of a type that is not known are no concern, but must have their time. Nor are
-    keys that are no fields.
+    Records of an unknown type must have their time only. Keys that are no fields are no concern.
     """
     if type(record) is not dict:
         return "not a JSON object"
@@ -115,8 +111,6 @@ class AuditError(ValueError):
 
 @dataclass(slots=True)
 class Source:
-    """A file, and what came of reading it."""
-
     name: str
     lines: int = 0
     records: int = 0
@@ -137,7 +131,6 @@ class Reader:
     def __init__(
         self, database: sqlite3.Connection, progress: Callable[[int], None]
     ) -> None:
-        """*progress* takes the octets that were read since it was called last."""
         self._database = database
         self._progress = progress
         self._columns = {
@@ -147,10 +140,10 @@ class Reader:
         self._rows: dict[str, list[list[Any]]] = {kind: [] for kind in RECORDS}
         self.sources: list[Source] = []
         self.troubles: list[str] = []
-        """What the first MAX_TROUBLES broken lines are: file, line, and what is wrong."""
+        """File, line, and what is wrong, of the first MAX_TROUBLES broken lines."""
 
     def read(self, names: Sequence[str]) -> None:
-        """Read all files; raises ``AuditError`` where one cannot be read, or is no audit."""
+        """Raises ``AuditError`` where one cannot be read, or is no audit."""
         for name in names:
             self.sources.append(Source(name))
             self._told = 0
@@ -191,13 +184,11 @@ class Reader:
         self._tell(raw)
 
     def _tell(self, raw: io.BufferedReader) -> None:
-        """Tell how many octets were read since it was told last; a pipe does not say."""
-        if raw.seekable():
+        if raw.seekable():  # a pipe does not say
             self._progress(raw.tell() - self._told)
             self._told = raw.tell()
 
     def _take(self, source: Source, line: bytes) -> None:
-        """Put the record of a line into its table."""
         try:
             record = decode(line.decode())
         except (ValueError, RecursionError):

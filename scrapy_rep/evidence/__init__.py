@@ -23,9 +23,9 @@ from scrapy_rep.events.of_requests import (
 )
 from scrapy_rep.events.stream import Stream
 from scrapy_rep.pacing.pace import FREE, pace_of
+from scrapy_rep.protocol.groups import name_of
 from scrapy_rep.protocol.language import CONTENT_USAGE
 from scrapy_rep.protocol.printable import MAX_CHARACTERS
-from scrapy_rep.protocol.groups import name_of
 from scrapy_rep.settings import PACE_DIRECTIVES, Settings
 
 if TYPE_CHECKING:

@@ -8,6 +8,7 @@ import asyncio
 from collections import defaultdict
 from contextlib import contextmanager, suppress
 from contextvars import ContextVar
+from functools import partial
 from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary, WeakSet, ref
 
@@ -24,7 +25,6 @@ if TYPE_CHECKING:
 
     from scrapy import Request
     from scrapy.crawler import Crawler
-    from scrapy.http import Response
     from twisted.internet.defer import Deferred
 
 
@@ -88,13 +88,11 @@ class _Handlers:
 
     def __init__(self, scrapys: Any, starts: Starts) -> None:
         self._scrapys = scrapys
-        self._starts = starts
+        hand_over = scrapys.download_request_async
+        self.download_request_async = partial(starts.follow, hand_over)
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._scrapys, name)
-
-    async def download_request_async(self, request: Request) -> Response:
-        return await self._starts.follow(request, self._scrapys.download_request_async)
 
 
 class HandedOut:

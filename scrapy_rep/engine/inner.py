@@ -57,6 +57,7 @@ class Engine:
 
     def __init__(self, crawler: Crawler, warn: Callable[[str], object]) -> None:
         self._crawler = crawler
+        self._found: Any = None
         self._warn = warn
         self._context = copy_context()
         settings = crawler.settings
@@ -78,7 +79,10 @@ class Engine:
 
     @property
     def _engine(self) -> Any:
-        return self._crawler.engine
+        # A crawler looks for a deprecated use each time that it is asked.
+        if self._found is None:
+            self._found = self._crawler.engine
+        return self._found
 
     @cached_property
     def _downloader(self) -> Any:

@@ -67,9 +67,10 @@ class Departure:
     """Whether it was handed over, for all that is known."""
 
     def __init__(self, request: Request) -> None:
+        meta = request.meta
         self.request = request
-        self.slot: str | None = request.meta.get("download_slot")
-        self.robots_hop: Any = request.meta.get(ROBOTS_HOP)
+        self.slot: str | None = meta.get("download_slot")
+        self.robots_hop: Any = meta.get(ROBOTS_HOP)
         """What marks the request as that of a robots.txt, and is told what comes of it; ``None``:
         it is for a page."""
         self.asking: Any = getattr(self.robots_hop, "asking", None)
@@ -112,7 +113,7 @@ class Starts(OneForEachCrawler):
         """Note when the headers of an answer have come, from now on: few crawls need it."""
         self._crawler.signals.connect(self._note_headers, signals.headers_received)
 
-    async def follow(self, request: Request, hand_over: HandOver) -> Response:
+    async def follow(self, hand_over: HandOver, request: Request) -> Response:
         """Return the response of *hand_over*, which is called when *request* may start.
 
         If its connection was kept from an earlier request, and closed without an answer, it is

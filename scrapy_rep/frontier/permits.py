@@ -3,11 +3,8 @@
 from __future__ import annotations
 
 from contextlib import suppress
-from functools import lru_cache
 from math import inf
 from typing import TYPE_CHECKING
-
-from scrapy import Request
 
 from scrapy_rep.engine.downloader import HOST
 from scrapy_rep.events.waits import PACE
@@ -16,12 +13,15 @@ from scrapy_rep.judging.target import EXEMPT_KEY, INSTEAD_KEY, SLOT_KEY, judged
 from scrapy_rep.settings import LONGEST_AT_PROMPT
 
 if TYPE_CHECKING:
+    from scrapy import Request
+
     from scrapy_rep.crawl import Crawl
     from scrapy_rep.frontier.ledger import HostQueue, Key, Place, Where
     from scrapy_rep.protocol import Agent
 
 HOST_START = len("https://")
 """No slash before this one ends a host."""
+MOST_STARTS = 4096
 SAID_OF_ORIGIN = frozenset({EXEMPT_KEY, INSTEAD_KEY, SLOT_KEY})
 NOT_JUDGED: tuple[Agent, str] = ("", "")
 UNJUDGED: Key = (None, *NOT_JUDGED, False)
@@ -44,11 +44,11 @@ class Permits:
         free_places = crawl.crawler.settings.getint("CONCURRENT_REQUESTS") or 16
         self.most_asked = 2 * free_places
         """Of how many policies are asked for ahead at a time, those that take long aside."""
-        # A crawl has far fewer hosts than pages.
         by_host = self.engine.names_slots_by_host
         self._starts_tell = by_host and not callable(crawl.settings.pace_by)
-        of_start = lambda start: self._of_request(Request(f"{start}/"))
-        self._of_start = lru_cache(maxsize=4096)(of_start)
+        self._of_starts: dict[str, tuple[str, str, str | None]] = {}
+        """What ``_of_request`` returns of all URLs that begin so: a crawl has far fewer hosts
+        than pages."""
         has_cache = crawl.is_judged and crawl.has_cache
         self._is_away = crawl.policies.is_away if has_cache else None
         """Tells of an origin that its robots.txt cannot be fetched; ``None``: that does not matter."""
@@ -60,7 +60,12 @@ class Permits:
         url = request.url
         end = url.find("/", HOST_START)
         if end > 0 and self._starts_tell and SAID_OF_ORIGIN.isdisjoint(request.meta):
-            host, slot, origin = self._of_start(url[:end])
+            of_starts, start = self._of_starts, url[:end]
+            if start not in of_starts:
+                if len(of_starts) >= MOST_STARTS:
+                    of_starts.clear()
+                of_starts[start] = self._of_request(request)
+            host, slot, origin = of_starts[start]
         else:
             host, slot, origin = self._of_request(request)
         try:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from functools import cache, lru_cache
 from typing import TYPE_CHECKING, Any, NamedTuple
 from urllib.parse import urlsplit
@@ -170,7 +171,7 @@ def judged(url: str, meta: dict[str, Any]) -> tuple[str, str] | None:
     # A crawl has far fewer origins than pages. What is before the first slash that can end
     # a host parses to the same origin as the whole, and is looked up instead.
     end = url.find("/", HOST_START)
-    origin = _origin_of_start(url[:end]) if end > 0 else UNKNOWN
+    origin = _of_start(url[:end])[0] if end > 0 else UNKNOWN
     if origin is UNKNOWN:
         parts = urlsplit(url)
         origin = origin_from(parts.scheme, parts.netloc)
@@ -180,13 +181,19 @@ def judged(url: str, meta: dict[str, Any]) -> tuple[str, str] | None:
 
 
 @lru_cache(maxsize=4096)
-def _origin_of_start(url: str) -> str | None:
-    """Return the origin of all URLs that begin with *url*; ``UNKNOWN``: they may differ."""
-    if not url.startswith(HTTP_PREFIXES):
-        return UNKNOWN
-    parts = urlsplit(url)
-    origin = normal_origin(parts.scheme, parts.netloc)
-    return url if url == origin else origin  # one str to keep rather than two
+def _of_start(url: str) -> tuple[str | None, str]:
+    """Return origin and host of all URLs that begin with *url*.
+
+    An origin that is ``UNKNOWN`` may differ; then the host is that of *url* itself.
+    """
+    origin: str | None = UNKNOWN
+    if url.startswith(HTTP_PREFIXES):
+        with suppress(ValueError):
+            parts = urlsplit(url)
+            origin = normal_origin(parts.scheme, parts.netloc)
+    if url == origin:
+        return url, host_in(url)  # one str to keep rather than two
+    return origin, host_in(origin_of(url) or url)
 
 
 def _judged_instead(url: Any) -> tuple[str, str]:
@@ -209,13 +216,8 @@ def host_of(request: Request) -> str:
         url = instead
     if url.startswith(HTTP_PREFIXES):
         end = url.find("/", HOST_START)
-        return _host_of_start(url[:end] if end > 0 else url)
+        return _of_start(url[:end] if end > 0 else url)[1]
     return host_in(url) if url is instead else urlparse_cached(request).hostname or ""
-
-
-@lru_cache(maxsize=4096)
-def _host_of_start(url: str) -> str:
-    return host_in(origin_of(url) or url)
 
 
 def note_origin(url: str, meta: dict[str, Any], unjudged: str | None = None) -> None:

@@ -121,7 +121,9 @@ class Fetcher:
     def __init__(
         self, crawler: Crawler, settings: Settings, engine: Engine, keeper: Keeper
     ) -> None:
+        assert crawler.stats is not None
         self._crawler = crawler
+        self._stats = crawler.stats
         self._settings = settings
         self._engine = engine
         self._keeper = keeper
@@ -164,8 +166,7 @@ class Fetcher:
         return exchange.outcome
 
     def _count(self, name: str) -> None:
-        assert self._crawler.stats is not None
-        self._crawler.stats.inc_value(f"robotstxt/{name}")
+        self._stats.inc_value(f"robotstxt/{name}")
 
     async def _advance(self, exchange: access.Exchange, hop: _Hop) -> None:
         """Send the request of *exchange*, and give it the answer or the failure."""

@@ -81,9 +81,9 @@ class State(Enum):
     GIVEN_UP = "given up"
 
 
-WAITING_STATES = frozenset({State.UNKNOWN, State.EXPIRED})
+WAITING_STATES = State.UNKNOWN, State.EXPIRED
 """In these states nothing decides until the origin has been asked."""
-STATES_WITHOUT_ANSWER = frozenset({State.UNREACHABLE, State.GIVEN_UP})
+STATES_WITHOUT_ANSWER = State.UNREACHABLE, State.GIVEN_UP
 """In these states the failures decide, whatever was answered before."""
 
 

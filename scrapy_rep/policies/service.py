@@ -34,7 +34,7 @@ from scrapy_rep.policies.lifecycle import (
     standing_of,
 )
 from scrapy_rep.policies.news import News, tell_of_parsed
-from scrapy_rep.policies.sharing import Learned, OneAtATime, Sharing
+from scrapy_rep.policies.sharing import Claim, Learned, OneAtATime, Sharing
 from scrapy_rep.protocol import Policy
 from scrapy_rep.store import Snapshot, Store, origin_of_key, variant
 
@@ -49,6 +49,8 @@ if TYPE_CHECKING:
     from scrapy_rep.policies.fetcher import Fetcher
     from scrapy_rep.protocol import Agent
     from scrapy_rep.settings import Settings
+
+ACCESS_WITHOUT_ANSWER = Access.NOT_MODIFIED, Access.UNREACHABLE
 
 
 @dataclass(eq=False, kw_only=True)
@@ -214,34 +216,47 @@ class Policies:
             if self.now() < known.standing.ask_at:
                 return known
             self.errands.under_way[key].tell(known)  # they need not wait for a refresh
-        origin, user_agent = origin_of_key(key), self.user_agent_of(page)
-        likeness, since = self._sharing.likeness(origin, page, user_agent), monotonic()
+        likeness = self._sharing.likeness(
+            origin_of_key(key), page, self.user_agent_of(page)
+        )
+        claim = await self._sharing.claim(likeness, self.bound)
         asking = Asking()
-        async with AsyncExitStack() as claims:
-            waited = await self._sharing.claim(likeness, self.bound, claims)
-            claims.callback(setattr, asking, "over", True)
-            others_asked = False
-            if self._store_is_shared:
+        try:
+            if not self._store_is_shared:
+                return await self._learn_anew(key, page, snapshot, claim, asking)
+            async with AsyncExitStack() as claims:
                 with self.bound.waiting_aside(self.bound.patience):
-                    claim = claims.enter_async_context(self.store.claim(key))
-                    others_asked = await claim
-            if others_asked:
-                newer, known = await self._recall(key, page)
-                if known is not None and self.now() < known.standing.ask_at:
-                    return known
-                snapshot = newer or snapshot  # the store may be away now
-            since = since if waited else inf
-            learned = self._sharing.recall(likeness, snapshot, since, self.now())
-            if learned is not None:
-                self._events.count("shared")
-            else:
-                kept = None if snapshot is None else snapshot.answer
-                outcome = await self.fetcher.fetch(
-                    origin, page, user_agent, kept, asking
-                )
-                learned = Learned(outcome, monotonic(), validators_of(kept))
-                self._sharing.keep(likeness, learned)
-            return await self._take(key, snapshot, learned, page)
+                    entering = claims.enter_async_context(self.store.claim(key))
+                    others_asked = await entering
+                if others_asked:
+                    newer, known = await self._recall(key, page)
+                    if known is not None and self.now() < known.standing.ask_at:
+                        return known
+                    snapshot = newer or snapshot  # the store may be away now
+                return await self._learn_anew(key, page, snapshot, claim, asking)
+        finally:
+            asking.over = True
+            claim.end()
+
+    async def _learn_anew(
+        self,
+        key: str,
+        page: Request,
+        before: Snapshot | None,
+        claim: Claim,
+        asking: Asking,
+    ) -> Known:
+        """Take what another crawl has learned, or ask the origin of *key*."""
+        learned = self._sharing.recall(claim.likeness, before, claim.since, self.now())
+        if learned is not None:
+            self._events.count("shared")
+        else:
+            kept = None if before is None else before.answer
+            origin, user_agent, *_ = claim.likeness
+            outcome = await self.fetcher.fetch(origin, page, user_agent, kept, asking)
+            learned = Learned(outcome, monotonic(), validators_of(kept))
+            self._sharing.keep(claim.likeness, learned)
+        return await self._take(key, before, learned, page)
 
     async def _recall(
         self, key: str, page: Request
@@ -265,7 +280,7 @@ class Policies:
         """Keep what was *learned* by asking for the key *asked*, under the key it belongs to."""
         outcome, at = learned.outcome, self._events.at(learned.at)
         snapshot = snapshot_after(before, outcome, at, self.settings)
-        new_answer = outcome.access not in {Access.NOT_MODIFIED, Access.UNREACHABLE}
+        new_answer = outcome.access not in ACCESS_WITHOUT_ANSWER
         origin = origin_of_key(asked)
         key = origin if new_answer else asked
         if outcome.varies and not (snapshot.failures and snapshot.answer):

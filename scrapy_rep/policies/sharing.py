@@ -12,6 +12,7 @@ import logging
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
+from math import inf
 from pprint import pformat
 from time import monotonic
 from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar
@@ -31,8 +32,7 @@ from scrapy_rep.policies.lifecycle import snapshot_after, standing_of
 from scrapy_rep.store import Snapshot
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Coroutine, Hashable
-    from contextlib import AsyncExitStack
+    from collections.abc import Callable, Coroutine
 
     from scrapy import Request
     from scrapy.crawler import Crawler
@@ -40,6 +40,9 @@ if TYPE_CHECKING:
     from scrapy_rep.access import Outcome, Validators
     from scrapy_rep.policies.concurrency import FetchBound
     from scrapy_rep.settings import Settings
+
+    Likeness = tuple[str, str, str | None, str]
+    """Origin, User-Agent header, proxy, and how the crawl asks."""
 
 T = TypeVar("T")
 """What is found, such as what is known of an origin."""
@@ -193,14 +196,32 @@ class Learned(NamedTuple):
         return ENTRY_OCTETS + FIELD_OCTETS * len(fields) + letters + body
 
 
+class Claim(Waiters[None]):
+    """A crawl's right to ask alone, until its ``end``; others wait for that."""
+
+    def __init__(
+        self, claims: dict[Likeness, Claim], likeness: Likeness, since: float
+    ) -> None:
+        super().__init__()
+        self._claims = claims
+        self.likeness = likeness
+        self.since = since
+        """What was learned since then was waited for; ``inf``: nothing was."""
+        claims[likeness] = self
+
+    def end(self) -> None:
+        del self._claims[self.likeness]
+        self.tell(None)
+
+
 class Commons:
     """What is shared under one event loop, for as long as one of its crawls runs."""
 
     def __init__(self) -> None:
         self.learned: Bounded[Learned] = Bounded(0, Learned.weight)
         """By likeness."""
-        self.claims: dict[Hashable, Waiters[None]] = {}
-        """By likeness, who waits for what somebody asks."""
+        self.claims: dict[Likeness, Claim] = {}
+        """By likeness."""
 
 
 OF_LOOPS: WeakValueDictionary[Any, Commons] = WeakValueDictionary()
@@ -247,33 +268,29 @@ class Sharing:
             )
         )
 
-    def likeness(self, origin: str, page: Request, user_agent: str) -> Hashable:
+    def likeness(self, origin: str, page: Request, user_agent: str) -> Likeness:
         """Return a key that is equal for all crawls that would send the same request.
 
         It asks *origin* on behalf of *page*, whose User-Agent header is *user_agent*.
         """
         proxy = proxy_of(page)
-        return origin, user_agent, proxy and pformat(proxy), self._way
+        by = None if proxy is None else pformat(proxy)
+        return origin, user_agent, by, self._way
 
-    async def claim(
-        self, likeness: Hashable, bound: FetchBound, until: AsyncExitStack
-    ) -> bool:
-        """Let no other crawl ask alike *until* its end; return whether one has meanwhile.
+    async def claim(self, likeness: Likeness, bound: FetchBound) -> Claim:
+        """Let no other crawl ask alike until the claim ends.
 
-        What that has learned is there to be recalled, unless it was broken off.
+        What one has learned meanwhile is there to be recalled, unless it was broken off.
         """
-        claims, waited = self._commons.claims, False
+        claims, since, began = self._commons.claims, inf, monotonic()
         while likeness in claims:
             with bound.waiting_aside(bound.patience):
                 await maybe_deferred_to_future(claims[likeness].join())
-            waited = True
-        waiters = claims[likeness] = Waiters()
-        until.callback(waiters.tell, None)
-        until.callback(claims.pop, likeness)
-        return waited
+            since = began
+        return Claim(claims, likeness, since)
 
     def recall(
-        self, likeness: Hashable, before: Snapshot | None, since: float, now: float
+        self, likeness: Likeness, before: Snapshot | None, since: float, now: float
     ) -> Learned | None:
         """Return what was learned already, and saves this crawl from asking itself *now*.
 
@@ -300,14 +317,15 @@ class Sharing:
         after = snapshot_after(before, outcome, at, settings)
         return learned if now < standing_of(after, now, settings).ask_at else None
 
-    def keep(self, likeness: Hashable, learned: Learned) -> None:
+    def keep(self, likeness: Likeness, learned: Learned) -> None:
         """Keep what was *learned* for other crawls, unless it comes of this crawl alone."""
         outcome = learned.outcome
         unanswered = outcome.access is Access.UNREACHABLE and outcome.status is None
         if not (outcome.by_own_code or (unanswered and self.is_ending())):
-            # What went wrong is told in words; the exception may hold whatever it likes.
-            plain = learned._replace(outcome=outcome._replace(fault=None))
-            self._commons.learned.put(likeness, plain)
+            if outcome.fault is not None:
+                # It is told in words, and may hold whatever it likes.
+                learned = learned._replace(outcome=outcome._replace(fault=None))
+            self._commons.learned.put(likeness, learned)
 
 
 def _event_loop() -> Any:

@@ -152,7 +152,7 @@ def as_current(settings: dict[str, Any]) -> tuple[Any, Any]:
     follow = Crawl.of(crawler).engine.starts.follow  # as Downloader calls it
 
     async def start(request: Request) -> Response:
-        return await follow(request, engine.download_request_async)
+        return await follow(engine.download_request_async, request)
 
     return chain, start
 

@@ -289,10 +289,11 @@ async def test_what_saves_a_crawl_from_asking(facts, before, waited, later, save
     sharing = Sharing(crawler, shared.settings, lambda: True)
     outcome = Outcome(**{"access": Access.SUCCESSFUL, "status": 200, **facts})
     learned = Learned(outcome, at, Validators("u", '"1"'))
-    sharing.keep("alike", learned)
+    alike, otherwise = (("http://a.example", "", None, how) for how in "ab")
+    sharing.keep(alike, learned)
     since = at - 1 if waited else inf
-    assert (sharing.recall("alike", before, since, T0 + later) is not None) is saves
-    assert sharing.recall("otherwise", before, since, T0 + later) is None
+    assert (sharing.recall(alike, before, since, T0 + later) is not None) is saves
+    assert sharing.recall(otherwise, before, since, T0 + later) is None
 
 
 @coroutine_test

@@ -17,6 +17,7 @@ import os
 import random
 import subprocess
 import sys
+from importlib import import_module
 from pathlib import Path
 from statistics import median
 from tempfile import TemporaryDirectory
@@ -46,6 +47,14 @@ CASES = {
 """Hosts, pages of each, settings, and the goal."""
 PATIENT = {"DOWNLOAD_TIMEOUT": 3600, "REP_TIMEOUT": 3600}
 """Settings: in valgrind an answer may take long."""
+SLOWER = 50
+"""By this factor valgrind is: so are times after which we do something, or it would be done more
+often than it is."""
+TIMES = {
+    "policies.concurrency": "PATIENCE_SECONDS",
+    "frontier.frontier": "SWEEP_SECONDS",
+    "gate.scheduler": "TELL_STATS_SECONDS",
+}
 SIZES = {"an origin": ((100, 1), (400, 1)), "a page": ((40, 5), (40, 20))}
 """Hosts, and pages of each, of the smaller crawl and of the larger one."""
 HOSTS = [f"127.0.{1 + n // 200}.{1 + n % 200}" for n in range(1500)]
@@ -153,6 +162,9 @@ def main() -> int:
     if args.child:
         if args.instructions:
             gc.disable()
+            for path, name in TIMES.items():
+                module = import_module(f"scrapy_rep.{path}")
+                setattr(module, name, SLOWER * getattr(module, name))
         child(*json.load(sys.stdin))
         return 0
     if args.instructions:

@@ -202,10 +202,6 @@ class Page:
     def type(self, text: str) -> None:
         self.call("Input.insertText", text=text)
 
-    def screenshot(self, *, whole: bool = False) -> bytes:
-        answer = self.call("Page.captureScreenshot", captureBeyondViewport=whole)
-        return b64decode(answer["data"])
-
     def pdf(self) -> bytes:
         return b64decode(self.call("Page.printToPDF")["data"])
 

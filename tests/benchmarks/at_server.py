@@ -1,9 +1,8 @@
 """The pace as a server sees it: gaps and rates at sites that are late, slow, or close.
 
-Run it with ``python -m tests.benchmarks.at_server``; it takes some four minutes. For each case and
-way, the smallest gap between two requests at the server, and the rate, as parts of the delay and
-of its inverse. ``--tree FOLDER`` measures the code of another checkout, ``--python PROGRAM`` that
-of another environment, such as one with an older Scrapy; ``--only WORD`` some of the rows.
+Run it with ``python -m tests.benchmarks.at_server``; it takes some three minutes. For each case, the
+smallest gap between two requests at the server, and the rate, as parts of the delay and of its
+inverse. ``--tree FOLDER`` measures the code of another checkout; ``--only WORD`` some of the rows.
 """
 
 from __future__ import annotations
@@ -65,27 +64,6 @@ CASES = {
     "closes kept connections, 0.2 s": Case(0.2, closes="kept"),
     "client stalls 0.2 s, 0.5 s": Case(0.5, stalls=0.2),
 }
-SCRAPYS = {"SCHEDULER": "scrapy.core.scheduler.Scheduler"}
-HANDLERS = "scrapy.core.downloader.handlers"
-WAYS: dict[str, dict[str, Any]] = {
-    "default": {},
-    "Scrapy's queue": SCRAPYS,
-    "default reactor": {"TWISTED_REACTOR": None},
-    "no reactor": {"TWISTED_REACTOR_ENABLED": False},
-    "httpx": {"DOWNLOAD_HANDLERS": {"http": f"{HANDLERS}._httpx.HttpxDownloadHandler"}},
-    "aiohttp": {
-        "DOWNLOAD_HANDLERS": {"http": f"{HANDLERS}._aiohttp.AiohttpDownloadHandler"}
-    },
-    "the user's downloader": {"DOWNLOADER": "__main__.Users"},
-}
-OF_ALL_CASES = ("default",)
-OF_SOME_CASES = (
-    "quick, 1 s",
-    "accepts late by 0 or 0.3 s, 0.5 s",
-    "thinks and accepts late at random, 0.5 s",
-    "closes kept connections, 0.2 s",
-)
-ALSO = {("body of 10 s, 1 s", "Scrapy's queue")}
 
 
 class Site:
@@ -169,8 +147,7 @@ class Site:
 
 def child(settings: dict[str, Any], urls: list[str], stalls: float) -> None:
     import scrapy
-    from scrapy import crawler
-    from scrapy.core import downloader
+    from scrapy.crawler import AsyncCrawlerProcess
 
     class Crawl(scrapy.Spider):
         name = "crawl"
@@ -182,21 +159,12 @@ def child(settings: dict[str, Any], urls: list[str], stalls: float) -> None:
         def parse(self, response):
             time.sleep(stalls)
 
-    class Users(downloader.Downloader):
-        """A downloader of the user's."""
-
-    vars(sys.modules["__main__"])["Users"] = Users
-    process = crawler.AsyncCrawlerProcess
-    if settings.get("TWISTED_REACTOR", "") is None:
-        process = crawler.CrawlerProcess  # type: ignore[assignment]
-    running = process(settings)
-    running.crawl(Crawl)
-    running.start()
+    process = AsyncCrawlerProcess(settings)
+    process.crawl(Crawl)
+    process.start()
 
 
-def measure(
-    case: Case, way: str, tls: ssl.SSLContext, tree: Path, python: str
-) -> tuple[int, float, float]:
+def measure(case: Case, tls: ssl.SSLContext, tree: Path) -> tuple[int, float, float]:
     """Return the requests that arrived, the smallest gap and the rate."""
     site = Site(case, tls if case.shakes else None)
     scheme = "https" if case.shakes else "http"
@@ -206,12 +174,11 @@ def measure(
         "LOG_LEVEL": "ERROR",
         "TELNETCONSOLE_ENABLED": False,
         "REMOTE_CONTROL_ENABLED": False,
-        **WAYS[way],
     }
     if case.body:
         settings["CONCURRENT_REQUESTS_PER_DOMAIN"] = 16
     process = subprocess.run(
-        [python, "-c", CHILD, "--child"],
+        [sys.executable, "-c", CHILD, "--child"],
         input=json.dumps([settings, urls, case.stalls]),
         text=True,
         cwd=tree,
@@ -235,7 +202,6 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--child", action="store_true", help=argparse.SUPPRESS)
     parser.add_argument("--tree", type=Path, default=Path(__file__).parents[2])
-    parser.add_argument("--python", default=sys.executable)
     parser.add_argument("--only", default="")
     args = parser.parse_args()
     if args.child:
@@ -243,24 +209,17 @@ def main() -> int:
         return 0
     from tests.tls import server_context
 
-    rows = [
-        (name, way)
-        for way in WAYS
-        for name in CASES
-        if way in OF_ALL_CASES or name in OF_SOME_CASES or (name, way) in ALSO
-    ]
     print(f"load {os.getloadavg()[0]:.1f} on {os.cpu_count()} cores")
-    print(f"{'case':44}{'way':24}{'requests':>9}{'smallest':>10}{'rate':>7}")
+    print(f"{'case':44}{'requests':>9}{'smallest':>10}{'rate':>7}")
     short = 0
     with TemporaryDirectory() as folder:
         tls = server_context(Path(folder))
-        for name, way in rows:
-            if args.only not in f"{name} {way}":
+        for name, case in CASES.items():
+            if args.only not in name:
                 continue
-            found = measure(CASES[name], way, tls, args.tree.resolve(), args.python)
-            number, gap, rate = found
+            number, gap, rate = measure(case, tls, args.tree.resolve())
             short += gap < LEAST
-            print(f"{name:44}{way:24}{number:9}{gap:10.3f}{rate:7.2f}", flush=True)
+            print(f"{name:44}{number:9}{gap:10.3f}{rate:7.2f}", flush=True)
     return 1 if short else 0
 
 

@@ -1,12 +1,11 @@
 """A fleet of workers, real processes at a real Redis, as the sites see it.
 
-Run it with ``python -m tests.benchmarks.fleet [pace|speed|wide|cost|full|away]...``:
+Run it with ``python -m tests.benchmarks.fleet [pace|wide|cost|full|away]...``:
 
 - pace: 1, 2, 8 and 32 workers, 30 hosts that ask for a delay. What part of the requests that are
   allowed was sent, the smallest gap at the server, both in units of the delay, and Redis' CPU.
 - full: 1, 8 and 32 simulated workers, which tell Redis what real ones do and send nothing, as fast
   as they can: pages a second, and how many were one processor of Redis busy with nothing else.
-- speed: 200 hosts that ask for none; pages a second between the first and the last tenth.
 - wide: one such host that takes 0.2 s for a page, four workers, spread or not: its owner is then
   bound by CONCURRENT_REQUESTS_PER_DOMAIN, and not by its processor.
 - cost: what Redis takes, in CPU for a page with 20 new links, half of them to other workers'
@@ -169,14 +168,6 @@ def rate_of(
     return len(middle) / (middle[-1] - middle[0])
 
 
-def speed(number: int = 25) -> None:
-    web_hosts = hosts(200, OPEN)
-    print(f"speed: 200 hosts, {number} pages each")
-    for workers in (1, 2, 4):
-        rate = rate_of(web_hosts, number, workers)
-        print(f"  {workers} workers: {rate:.0f} pages a second", flush=True)
-
-
 def wide(number: int = 1500) -> None:
     web_hosts = hosts(1, OPEN)
     print(f"wide: one host, {number} pages of 0.2 s, 4 workers")
@@ -322,19 +313,11 @@ def long_away(server: RedisServer) -> None:
     server.start()
 
 
-def empty(server: RedisServer) -> None:
-    server.client.flushall()
-
-
-def nothing(server: RedisServer) -> None:
-    pass
-
-
-FAULTS: dict[str, tuple[Callable[[RedisServer], None], dict[str, Any]]] = {
+FAULTS: dict[str, tuple[Callable[[RedisServer], object], dict[str, Any]]] = {
     "hung for 5 s": (hang, {}),
     "away for 8 s": (long_away, {}),
-    "emptied": (empty, {}),
-    "clocks off by 3 s": (nothing, {"CLOCKS_OFF": 3.0}),
+    "emptied": (lambda server: server.client.flushall(), {}),
+    "clocks off by 3 s": (lambda server: None, {"CLOCKS_OFF": 3.0}),
 }
 
 
@@ -350,7 +333,6 @@ def away() -> None:
 
 PARTS: dict[str, Callable[[], None]] = {
     "pace": pace,
-    "speed": speed,
     "wide": wide,
     "cost": cost,
     "full": full,

@@ -12,7 +12,6 @@ import gc
 from collections import Counter
 from dataclasses import dataclass, field
 from functools import partial
-from multiprocessing import Pipe, Process
 from types import MethodType
 from typing import TYPE_CHECKING, Any
 from unittest.mock import patch
@@ -24,10 +23,11 @@ from scrapy_rep.crawl import Crawl
 from scrapy_rep.pacing import hosts
 from scrapy_rep.policies import cache
 from scrapy_rep.protocol import ruleset
+from tests.benchmarks.web import serving
 from tests.utils import crawl, make_crawler
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
 CONCURRENCY = 32
 WARM_UP = 400
@@ -70,32 +70,17 @@ def number_of(address: str) -> int:
     return (a - 1) * 62_500 + b * 250 + c - 1
 
 
-class Everywhere:
-    """A web server at all addresses of 127.0.0.0/8, in a process of its own."""
-
-    def __init__(self, kinds: list[tuple[int, bytes, bytes]] = KINDS) -> None:
-        self._kinds = kinds
-
-    def __enter__(self) -> int:
-        ours, theirs = Pipe()
-        self._process = Process(target=_serve, args=(theirs, self._kinds), daemon=True)
-        self._process.start()
-        port: int = ours.recv()
-        return port
-
-    def __exit__(self, *_: object) -> None:
-        self._process.kill()
-        self._process.join()
+def everywhere(kinds: list[tuple[int, bytes, bytes]] = KINDS) -> Any:
+    """Return a context: a web server at all addresses of 127.0.0.0/8, in a process of its own."""
+    return serving(_serve, kinds)
 
 
-def _serve(pipe: Any, kinds: list[tuple[int, bytes, bytes]]) -> None:
-    asyncio.run(_serve_forever(pipe, kinds))
-
-
-async def _serve_forever(pipe: Any, kinds: list[tuple[int, bytes, bytes]]) -> None:
+async def _serve(
+    told: Callable[[int], None], kinds: list[tuple[int, bytes, bytes]]
+) -> None:
     server = await asyncio.start_server(partial(_talk, kinds), "0.0.0.0", 0)
-    pipe.send(server.sockets[0].getsockname()[1])
-    await asyncio.Event().wait()
+    told(server.sockets[0].getsockname()[1])
+    await server.serve_forever()
 
 
 async def _talk(
@@ -246,7 +231,7 @@ async def look(hosts: int) -> Found:
     # Of many hosts, more than are remembered before half is done.
     most = max(30, hosts // 10)
     with (
-        Everywhere() as port,
+        everywhere() as port,
         patch.object(cache, "LEAST_FALLEN", 400 * most),
         patch.object(ruleset, "MAX_RECENT", most // 2),
     ):

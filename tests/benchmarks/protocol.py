@@ -1,8 +1,7 @@
 """How fast the protocol core is, beside other parsers.
 
-Run it with ``python -m tests.benchmarks.protocol [FOLDER]``. FOLDER has real robots.txt files; without it they are generated, with the
-sizes, groups, rules and wildcards of 4,400 real ones. Every time is CPU time, a median over rounds in
-which all take turns; a ratio is the median of the rounds' ratios.
+Run it with ``python -m tests.benchmarks.protocol FOLDER``, which has real robots.txt files. Every time
+is CPU time, a median over rounds in which all take turns; a ratio is the median of the rounds' ratios.
 """
 
 from __future__ import annotations
@@ -89,7 +88,7 @@ def bytes_each(peer: Peer, asked: Asked, number: int) -> float:
     return size / len(kept)
 
 
-def corpus_table(folder: str | None, files: int, rounds: int) -> None:
+def corpus_table(folder: str, files: int, rounds: int) -> None:
     rng = random.Random(SEED)
     bodies = bodies_of(folder, files)
     print(described(bodies))
@@ -160,7 +159,7 @@ def ratio_to(
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("folder", nargs="?", help="of real robots.txt files")
+    parser.add_argument("folder", help="of real robots.txt files")
     parser.add_argument("--files", type=int, default=1400)
     parser.add_argument("--rounds", type=int, default=7)
     args = parser.parse_args()

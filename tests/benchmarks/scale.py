@@ -18,7 +18,7 @@ from typing import Any
 import scrapy
 from scrapy.crawler import CrawlerProcess
 
-from tests.benchmarks.leaks import Everywhere, host
+from tests.benchmarks.leaks import everywhere, host
 
 HOSTS = 100_000
 TENTHS = 10
@@ -83,7 +83,7 @@ def main(arguments: list[str]) -> int:
     hosts = int(arguments[0]) if arguments else HOSTS
     for name, settings in KINDS.items():
         print(f"{hosts:,} hosts of one page, {name}", flush=True)
-        with Everywhere(ROBOTS) as port, TemporaryDirectory() as folder:
+        with everywhere(ROBOTS) as port, TemporaryDirectory() as folder:
             own = {key: str(Path(folder, value)) for key, value in settings.items()}
             command = [sys.executable, "-m", __spec__.name, "--child"]
             command += [str(hosts), str(port), json.dumps(own)]

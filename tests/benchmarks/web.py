@@ -4,77 +4,65 @@ from __future__ import annotations
 
 import asyncio
 import json
-import multiprocessing
 import time
-from typing import TYPE_CHECKING, Any, NamedTuple
+from contextlib import contextmanager
+from multiprocessing import Pipe, Process
+from typing import TYPE_CHECKING, Any
 from urllib.request import urlopen
 
-from tests.wire import SENT
-
 if TYPE_CHECKING:
-    from types import TracebackType
+    from collections.abc import Callable, Coroutine, Iterator
 
     from typing_extensions import Self
 
 
-STAMP = SENT.encode() + b":"
+@contextmanager
+def serving(
+    serve: Callable[..., Coroutine[Any, Any, None]], *args: Any
+) -> Iterator[int]:
+    """Run *serve* in a process of its own, so that a busy test does not slow it down.
+
+    It is given a function that tells its port, which is returned, and *args*.
+    """
+    ours, theirs = Pipe()
+    process = Process(target=_run, args=(serve, theirs, args), daemon=True)
+    process.start()
+    theirs.close()  # else nobody would tell us that the process has failed
+    try:
+        yield ours.recv()
+    finally:
+        process.kill()
+        process.join()
 
 
-class Plan(NamedTuple):
-    hosts: dict[str, str | None]
-    page: float
-    stamped: bool
-    moved: dict[str, str]
-    closes: str
+def _run(serve: Callable[..., Coroutine[Any, Any, None]], pipe: Any, args: Any) -> None:
+    asyncio.run(serve(pipe.send, *args))
 
 
 class Web:
     """Serves *hosts*: loopback address -> its robots.txt; ``None``: it hangs.
 
-    Pages are answered after *page* seconds. What arrived when is asked for with
-    ``arrivals``, in the seconds of this machine's monotonic clock; where all of it is
-    *stamped* (``tests.wire``), what was sent when. A host of *moved* redirects requests for
-    its robots.txt to that of another one. With *closes* "kept" a page comes over a new
-    connection only: one that was kept is closed when it is asked for; with "all" each
-    connection serves one request.
+    Pages are answered after *page* seconds.
     """
 
-    def __init__(
-        self,
-        hosts: dict[str, str | None],
-        page: float = 0.05,
-        *,
-        stamped: bool = False,
-        moved: dict[str, str] | None = None,
-        closes: str = "",
-    ) -> None:
-        self._plan = Plan(hosts, page, stamped, moved or {}, closes)
+    def __init__(self, hosts: dict[str, str | None], page: float = 0.05) -> None:
         self._hosts = hosts
+        self._serving = serving(_serve, hosts, page)
 
     def __enter__(self) -> Self:
-        ours, theirs = multiprocessing.Pipe()
-        self._process = multiprocessing.Process(
-            target=_serve, args=(self._plan, theirs), daemon=True
-        )
-        self._process.start()
-        theirs.close()  # else nobody would tell us that the process has failed
-        self.port: int = ours.recv()
+        self.port = self._serving.__enter__()
         return self
 
-    def __exit__(
-        self,
-        exc_type: type[BaseException] | None,
-        exc: BaseException | None,
-        tb: TracebackType | None,
-    ) -> None:
-        self._process.kill()
-        self._process.join()
+    def __exit__(self, *failure: object) -> None:
+        self._serving.__exit__(None, None, None)
 
     def url(self, host: str, path: str) -> str:
         return f"http://{host}:{self.port}{path}"
 
     def arrivals(self) -> dict[str, list[tuple[float, str]]]:
-        """Return what arrived at each host since this was last asked."""
+        """Return what arrived at each host since this was last asked, and when: by the monotonic
+        clock of this machine.
+        """
         found: dict[str, list[tuple[float, str]]] = self._told("/_arrivals")
         return found
 
@@ -88,50 +76,36 @@ class Web:
             return json.load(response)
 
 
-def _serve(plan: Plan, pipe: Any) -> None:
-    asyncio.run(_serve_forever(plan, pipe))
-
-
-async def _serve_forever(plan: Plan, pipe: Any) -> None:
-    hosts, page, stamped, moved, closes = plan
+async def _serve(
+    told: Callable[[int], None], hosts: dict[str, str | None], page: float
+) -> None:
     seen: dict[str, list[tuple[float, str]]] = {}
     took: dict[str, list[float]] = {}
 
+    async def answer(host: str, path: str, now: float) -> bytes:
+        if path == "/_arrivals":
+            body = json.dumps(seen).encode()
+            seen.clear()
+            return body
+        if path == "/_took":
+            return json.dumps(took).encode()
+        seen.setdefault(host, []).append((now, path))
+        if path == "/robots.txt":
+            robots = hosts[host]
+            if robots is None:
+                await asyncio.sleep(3600)
+            return (robots or "").encode("utf-8", "surrogateescape")
+        await asyncio.sleep(page)
+        return b"<html>page</html>"
+
     async def talk(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        host, port = writer.get_extra_info("sockname")
-        served = 0
+        host, _ = writer.get_extra_info("sockname")
         try:
             while True:
                 head = await reader.readuntil(b"\r\n\r\n")
                 now = time.monotonic()
                 path = head.split(b" ", 2)[1].decode()
-                if path == "/_arrivals":
-                    body = json.dumps(seen).encode()
-                    seen.clear()
-                elif path == "/_took":
-                    body = json.dumps(took).encode()
-                else:
-                    served += 1
-                    if stamped:
-                        now = float(head.split(STAMP, 1)[1].split(b"\r", 1)[0])
-                    seen.setdefault(host, []).append((now, path))
-                    if path == "/robots.txt" and host in moved:
-                        writer.write(
-                            b"HTTP/1.1 302 Found\r\nContent-Length: 0\r\n"
-                            b"Location: http://%s:%d/robots.txt\r\n\r\n"
-                            % (moved[host].encode(), port)
-                        )
-                        continue
-                    if path == "/robots.txt":
-                        robots = hosts[host]
-                        if robots is None:
-                            await asyncio.sleep(3600)
-                        body = (robots or "").encode("utf-8", "surrogateescape")
-                    elif closes == "kept" and served > 1:
-                        break
-                    else:
-                        await asyncio.sleep(page)
-                        body = b"<html>page</html>"
+                body = await answer(host, path, now)
                 writer.write(
                     b"HTTP/1.1 200 OK\r\nContent-Type: text/html\r\n"
                     b"Content-Length: %d\r\n\r\n%s" % (len(body), body)
@@ -139,16 +113,14 @@ async def _serve_forever(plan: Plan, pipe: Any) -> None:
                 if not path.startswith(("/_", "/robots.txt")):
                     took.setdefault(host, []).append(time.monotonic() - now)
                 await writer.drain()
-                if closes == "all" and not path.startswith("/_"):
-                    break
         except (asyncio.IncompleteReadError, ConnectionError):
             pass
         writer.close()
 
-    addresses = list(hosts)
-    first = await asyncio.start_server(talk, addresses[0], 0)
-    port = first.sockets[0].getsockname()[1]
-    if addresses[1:]:
-        await asyncio.start_server(talk, addresses[1:], port)
-    pipe.send(port)
-    await asyncio.Event().wait()
+    first, *others = hosts
+    server = await asyncio.start_server(talk, first, 0)
+    port = server.sockets[0].getsockname()[1]
+    if others:
+        await asyncio.start_server(talk, others, port)
+    told(port)
+    await server.serve_forever()

@@ -30,7 +30,7 @@ from tests.benchmarks.web import Web
 from tests.fleet import SPIDER, Fleet, Worker, left, out, seed
 from tests.redis_server import RedisServer
 from tests.site import Reply, Site
-from tests.slow_proxy import SlowProxy
+from tests.slow_proxy import slow_proxy
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -345,8 +345,8 @@ def test_no_link_is_lost_when_its_worker_is_killed():
 def test_a_slow_way_to_the_server_by_tls(tmp_path):
     with (
         crawl(10, 0) as queued,
-        SlowProxy(queued.server.port, 0.05, tls=tmp_path) as proxy,
-        Fleet(queued.server, 2, REP_FLEET=proxy.url) as fleet,
+        slow_proxy(queued.server.port, 0.05, tls=tmp_path) as url,
+        Fleet(queued.server, 2, REP_FLEET=url) as fleet,
     ):
         found = queued._replace(fleet=fleet).end()
     assert {len(hits) for hits in found.pages.values()} == {10}
@@ -364,7 +364,7 @@ def test_a_replica_that_takes_over():
         until(lambda: replica.client.info("replication")["slave_repl_offset"] >= at)
         server.kill()
         replica.client.execute_command("REPLICAOF", "NO", "ONE")
-        with SlowProxy(replica.port, port=server.port):  # the name leads there now
+        with slow_proxy(replica.port, port=server.port):  # the name leads there now
             running._replace(server=replica).end()
 
 

@@ -41,10 +41,17 @@ TESTS = {
     "evidence": ["evidence", "crawls/test_audit.py", "crawls/test_evidence.py"],
     "commands": ["commands", "crawls/test_approval.py"],
     "protocol": ["protocol", "access/test_origins.py"],
+    "gate": [
+        "gate",
+        "test_addon.py",
+        "test_holding.py",
+        "test_browser_requests.py",
+        "crawls/test_middleware.py",
+        "crawls/test_mistakes.py",
+    ],
     "judging": [
         "judging",
         "crawls/test_page_rules.py",
-        "crawls/test_mistakes.py",
         "crawls/test_purposes.py",
     ],
     "pages": ["crawls/test_page_rules.py", "crawls/test_tdm_files.py"],

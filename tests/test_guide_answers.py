@@ -11,7 +11,7 @@ import scrapy
 from docutils import nodes
 from scrapy.pipelines.files import FilesPipeline
 
-from scrapy_rep.commands.typed import CHOICE, OPTION, pages
+from scrapy_rep.commands.terminal import CHOICE, OPTION, pages
 from tests.documents import (
     DOCUMENTS,
     README,

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 TELLERS = {
     "": "answers.tell",
     "lint": "answers.tell",
-    "approve": "approve.tell",
+    "approve": "files.approve",
     "compare": "files.compare",
     "report": "files.report",
     "job": "waits.tell_job",
@@ -44,33 +44,31 @@ class RobotsCommand(ScrapyCommand):
 
     def add_options(self, parser: argparse.ArgumentParser) -> None:
         super().add_options(parser)
-        from scrapy_rep.commands.typed import add_options  # noqa: PLC0415
+        from scrapy_rep.commands.terminal import add_options  # noqa: PLC0415
 
         add_options(parser)
 
     def process_options(self, args: list[str], opts: argparse.Namespace) -> None:
         """Make the settings ready; end with 2 where something typed is wrong."""
         super().process_options(args, opts)
-        from scrapy_rep.commands.typed import read  # noqa: PLC0415
+        from scrapy_rep.commands.terminal import read  # noqa: PLC0415
 
         assert self.settings is not None
         self._typed = read(opts, args, self.settings)
         self.requires_crawler_process = self._typed.asks
         if self._typed.asks:
-            from scrapy_rep.commands.asking import prepare  # noqa: PLC0415
+            from scrapy_rep.commands.project import ask, prepare  # noqa: PLC0415
 
             prepare(self.settings)
+            self._typed.ask = ask
 
     def run(self, args: list[str], opts: argparse.Namespace) -> None:
         """Do what was typed; end with 2 for files that cannot be read, wrong settings."""
-        from scrapy_rep.commands.terminal import Screen  # noqa: PLC0415
-        from scrapy_rep.commands.typed import fail  # noqa: PLC0415
+        from scrapy_rep.commands.terminal import Screen, fail  # noqa: PLC0415
         from scrapy_rep.exceptions import SettingError  # noqa: PLC0415
 
         typed = self._typed
         typed.process = self.crawler_process
-        if typed.asks:  # then there is a reactor, which what asks needs to be imported
-            typed.ask = import_module("scrapy_rep.commands.asking").ask
         module, name = TELLERS[typed.word].split(".")
         try:
             tell = getattr(import_module(f"scrapy_rep.commands.{module}"), name)

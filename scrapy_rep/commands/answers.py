@@ -11,8 +11,16 @@ from time import time
 from typing import TYPE_CHECKING, Any
 
 from scrapy_rep.access import origin_of
-from scrapy_rep.commands.terminal import Answer, Row, Screen, complain, left
-from scrapy_rep.commands.typed import STDIN_NAME, all_urls, policy_in
+from scrapy_rep.commands.terminal import (
+    STDIN_NAME,
+    Answer,
+    Row,
+    Screen,
+    all_urls,
+    complain,
+    left,
+    policy_in,
+)
 from scrapy_rep.judging.ruling import CRAWL_DELAY, Action, Judge, objection_to_pace
 from scrapy_rep.judging.target import Agents, Chooser
 from scrapy_rep.policies import Known
@@ -35,7 +43,7 @@ if TYPE_CHECKING:
 
     from scrapy.settings import Settings as ScrapySettings
 
-    from scrapy_rep.commands.typed import Typed
+    from scrapy_rep.commands.terminal import Typed
     from scrapy_rep.judging.ruling import Ruling
     from scrapy_rep.protocol import Agent, Note, Policy, Verdict
 

@@ -1,23 +1,46 @@
-"""What is told of files: two robots.txt files beside each other, and the audits of a crawl."""
+"""What is told of files: robots.txt compared, and approved (REP_APPROVED); audits reported."""
 
 from __future__ import annotations
 
-from collections import Counter
+import re
+from collections import Counter, defaultdict
+from dataclasses import dataclass, field
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from scrapy.exceptions import UsageError
 
+from scrapy_rep.access import origin_of
 from scrapy_rep.commands.answers import (
+    COULD_NOT_TELL,
     VERDICT_COLOURS,
     VERDICT_WORDS,
+    Answers,
     decision,
     name_of,
     rule_or_reason,
     settings_and_agents,
 )
-from scrapy_rep.commands.terminal import Answer, Row, Screen, complain
-from scrapy_rep.commands.typed import open_named, policy_in, url_of
-from scrapy_rep.protocol.printable import counted, without_user
+from scrapy_rep.commands.terminal import (
+    Answer,
+    Row,
+    Screen,
+    complain,
+    fail,
+    open_named,
+    policy_in,
+    url_of,
+)
+from scrapy_rep.judging.ruling import Judge
+from scrapy_rep.policies.agreed import (
+    HEAD,
+    INDENT,
+    Blocks,
+    head_of,
+    read_approved,
+    terms_of,
+)
+from scrapy_rep.protocol.printable import counted, explain, printable, without_user
 from scrapy_rep.report import AuditError, make, size_of
 
 if TYPE_CHECKING:
@@ -25,7 +48,8 @@ if TYPE_CHECKING:
 
     from scrapy.settings import Settings as ScrapySettings
 
-    from scrapy_rep.commands.typed import Typed
+    from scrapy_rep.commands.terminal import Typed
+    from scrapy_rep.policies import Known
 
 
 def compare(typed: Typed, settings: ScrapySettings, screen: Screen) -> int:
@@ -87,3 +111,86 @@ def report(typed: Typed, settings: object, screen: Screen) -> int:
         for line in (f"{output}: {of}", *(said.text for said in audit.conclusion)):
             screen.sum_up(line)
     return 0
+
+
+URL_NAMES = ("start_urls", "sitemap_urls")
+"""Attributes of a spider's class that name URLs."""
+BLOCK = re.compile(r"(?m)^([^\s#].*)\n((?:(?:[ \t#].*)?\n)*)")
+"""A block of the file: its head, and what is below that, comments among it."""
+
+
+def approve(typed: Typed, settings: ScrapySettings, screen: Screen) -> int:
+    """Ask, write the file, and tell what it has; return the exit status."""
+    named = [url for name in URL_NAMES for url in getattr(typed.kind, name, None) or ()]
+    urls = [str(url) for url in named if origin_of(str(url)) is not None]
+    urls = list(dict.fromkeys([*urls, *typed.url]))
+    if not urls:
+        fail("No URL is known. Type one, or --spider NAME of a spider with start_urls.")
+    path = Path(typed.file)
+    before = read_approved(str(path)) if path.exists() else {}
+    text = path.read_text(encoding="utf-8") if before else ""
+    blocks: dict[str, str] = defaultdict(str)
+    for head, its in BLOCK.findall(f"{text}\n"):
+        blocks[head.strip()] += f"{its.rstrip()}\n"
+    ours, agents = settings_and_agents(typed, settings)
+    approving = Approving(screen, typed, agents, Judge(ours))
+    typed.ask(urls, approving)
+    if not approving.is_whole:
+        return COULD_NOT_TELL
+    for head, terms in approving.blocks.items():
+        was = before.get(head, terms)
+        answer = {
+            "block": head,
+            "terms": list(terms),
+            "gone": [each for each in was if each not in terms],
+            "new": [each for each in terms if each not in was],
+            "is_new": head not in before,
+            "urls": approving.comments[head],
+        }
+        screen.say(words, answer)
+        notes = (f"# {each}" for each in approving.comments[head])
+        lines = (f"{INDENT}{each}\n" for each in (*terms, *notes))
+        blocks[head] = "".join(lines)
+    if approving.blocks:
+        parts = (f"\n{head}\n{blocks[head]}" for head in sorted(blocks))
+        path.write_text(f"{HEAD}\n{''.join(parts)}", encoding="utf-8")
+        screen.sum_up(f"Written to {path}")
+    return approving.status
+
+
+@dataclass
+class Approving(Answers):
+    """Takes one URL after the other, and gathers what the agent is told at its origin."""
+
+    blocks: Blocks = field(default_factory=dict)
+    comments: dict[str, list[str]] = field(default_factory=lambda: defaultdict(list))
+
+    def take(self, url: str, known: Known, copy: Answer) -> None:
+        self.screen.progress.add()
+        if known.unreachable:
+            self.fail(url, f"its robots.txt is unreachable ({copy['failure']})")
+            return
+        (agent,) = self.agents
+        head = head_of(known.origin, agent)
+        terms = terms_of(known.policy, known.origin, agent, self.judge.settings)
+        self.blocks[head] = terms
+        verdict = known.policy.verdict(url, agent)
+        comment = f"may fetch {printable(without_user(url))}"
+        if not verdict.allowed:
+            self.status = max(self.status, 1)
+            why = printable(explain(verdict).partition(" (line ")[0])
+            comment = f"{comment.replace('may', 'may not', 1)}: {why}"
+        self.comments[head].append(comment)
+
+    def fail(self, url: str, problem: str) -> None:
+        self.status = COULD_NOT_TELL
+        complain(f"{without_user(url)}: {problem}; it is not in the file")
+
+
+def words(answer: Answer) -> Iterator[str]:
+    state = "changed" if answer["new"] or answer["gone"] else "as it was"
+    yield f"{answer['block']} ({'new' if answer['is_new'] else state})"
+    for each in answer["terms"]:
+        yield f"  {'+' if each in answer['new'] else ' '} {each}"
+    yield from (f"  - {each}" for each in answer["gone"])
+    yield from (f"{INDENT}# {each}" for each in answer["urls"])

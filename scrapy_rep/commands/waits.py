@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from scrapy.settings import Settings as ScrapySettings
 
-    from scrapy_rep.commands.typed import Typed
+    from scrapy_rep.commands.terminal import Typed
     from scrapy_rep.frontier.redis_orders import FleetQueue
 
 WATCH_SECONDS = 2.0

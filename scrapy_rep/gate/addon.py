@@ -15,7 +15,8 @@ from scrapy_rep.events.log import tell_plainly
 from scrapy_rep.gate.holding import NO_MIDDLEWARE
 from scrapy_rep.gate.middleware import RepMiddleware
 from scrapy_rep.pages import RepSpiderMiddleware
-from scrapy_rep.pages.tdm_files import TDM, TdmMiddleware
+from scrapy_rep.pages.tdm_files import TdmMiddleware
+from scrapy_rep.protocol.preferences import TDM
 from scrapy_rep.robots import equip
 from scrapy_rep.settings import Settings
 

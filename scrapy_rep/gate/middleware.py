@@ -24,16 +24,27 @@ from scrapy_rep.events.of_requests import (
 )
 from scrapy_rep.events.waits import ASKED
 from scrapy_rep.exceptions import NotNow, StillParked
-from scrapy_rep.gate.holding import NOT_JUDGED, is_ours, what_holds
-from scrapy_rep.gate.refusals import MAX_WAITING, ON_THE_WAY, TOO_MANY_WAIT, Refusals
-from scrapy_rep.judging.mistakes import MetaKeys, hints_at_end, hints_at_start
+from scrapy_rep.gate.holding import (
+    NOT_JUDGED,
+    MetaKeys,
+    hints_at_end,
+    hints_at_start,
+    is_ours,
+    what_holds,
+)
+from scrapy_rep.gate.outcomes import (
+    MAX_WAITING,
+    ON_THE_WAY,
+    TOO_MANY_WAIT,
+    Refusals,
+    Symptoms,
+)
 from scrapy_rep.judging.ruling import (
     SEND,
     UNREACHABLE,
     Action,
     too_soon,
 )
-from scrapy_rep.judging.symptoms import Symptoms
 from scrapy_rep.judging.target import (
     INSTEAD_KEY,
     NOTE_KEY,

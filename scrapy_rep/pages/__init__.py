@@ -19,9 +19,8 @@ from scrapy_rep.crawl import Crawl
 from scrapy_rep.events.of_requests import Dropped
 from scrapy_rep.judging.page import preferences_of, read_page, urls_not_to_follow
 from scrapy_rep.judging.target import judged
-from scrapy_rep.pages.tdm_files import TDM
 from scrapy_rep.protocol.groups import name_of
-from scrapy_rep.protocol.preferences import EVERYTHING_UNSTATED, combine
+from scrapy_rep.protocol.preferences import EVERYTHING_UNSTATED, TDM, combine
 from scrapy_rep.protocol.printable import shorten, without_user
 from scrapy_rep.signals import dropped
 

@@ -27,6 +27,7 @@ from scrapy_rep.policies.news import described
 from scrapy_rep.policies.sharing import OneAtATime
 from scrapy_rep.protocol.preferences import (
     NO,
+    TDM,
     WELL_KNOWN,
     Preference,
     Preferences,
@@ -41,7 +42,6 @@ if TYPE_CHECKING:
 
     from scrapy_rep.protocol.preferences import TdmRule
 
-TDM = "tdm"
 MAX_SIZE = 2**20
 """Octets of a file; a longer one is a failure."""
 MAX_ORIGINS = 10_000

@@ -54,7 +54,8 @@ PREFERENCE_HEADERS = frozenset(
     {CONTENT_USAGE, CONTENT_SIGNAL, TDM_RESERVATION, TDM_POLICY}
 )
 
-CATEGORIES = ("train-ai", "ai-input", "search", "tdm")
+TDM = "tdm"
+CATEGORIES = ("train-ai", "ai-input", "search", TDM)
 USES = ("immediate", "reference", "full")
 """Of Content-Signal's ``use``, the least first: how far content may be used."""
 
@@ -227,7 +228,7 @@ def header_preferences(headers: Iterable[tuple[str, str]]) -> Preferences:
     for value in values.get(TDM_RESERVATION, ()):
         if value in {"0", "1"}:
             said = quote_record("TDM-Reservation", value)
-            found.append(Preferences({"tdm": Preference(ANSWERS[int(value)], said)}))
+            found.append(Preferences({TDM: Preference(ANSWERS[int(value)], said)}))
     policies = tuple(License(url, 0) for url in values.get(TDM_POLICY, ()))
     return combine(*found, Preferences(tdm_policies=policies))
 
@@ -422,6 +423,6 @@ def tdm_preferences(rules: tuple[TdmRule, ...], url: str) -> Preferences:
             said = quote_record("tdmrep.json", rule.location)
             policies = (License(rule.policy, 0),) if rule.policy else ()
             return Preferences(
-                {"tdm": Preference(rule.answer, said)}, tdm_policies=policies
+                {TDM: Preference(rule.answer, said)}, tdm_policies=policies
             )
     return EVERYTHING_UNSTATED

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 from scrapy.settings import Settings as ScrapySettings
 
-from scrapy_rep.commands.asking import URLS_AHEAD, prepare
+from scrapy_rep.commands.project import URLS_AHEAD, prepare
 from tests.commands.cli import robots
 from tests.site import Reply, Site
 

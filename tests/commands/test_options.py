@@ -7,7 +7,7 @@ import re
 import pytest
 
 from scrapy_rep import __version__
-from scrapy_rep.commands.typed import OPTION, pages
+from scrapy_rep.commands.terminal import OPTION, pages
 from scrapy_rep.protocol import COMPILED
 from tests.commands.cli import robots
 from tests.documents import page

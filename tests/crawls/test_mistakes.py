@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from scrapy_rep.judging import mistakes
+from scrapy_rep.gate import holding
 from tests.play import harvest
 from tests.utils import Pages, coroutine_test
 
@@ -108,8 +108,8 @@ async def test_an_attribute_of_the_spider_is_left_alone():
 
 @coroutine_test
 async def test_hints_at_start_and_end(caplog, monkeypatch):
-    monkeypatch.setattr(mistakes, "MANY_REQUESTS", 2)
-    monkeypatch.setattr(mistakes, "MANY_PER_ORIGIN", 2)
+    monkeypatch.setattr(holding, "MANY_REQUESTS", 2)
+    monkeypatch.setattr(holding, "MANY_PER_ORIGIN", 2)
     found = await said(caplog, USER_AGENT="ExampleBot/1.0", level=logging.INFO)
     hints = [
         line for line in found if re.search("how to reach you|DOWNLOAD_DELAY", line)

@@ -25,7 +25,7 @@ from scrapy_rep.events.of_requests import AuditFailed
 from scrapy_rep.events.stream import Stream
 from scrapy_rep.evidence.sink import Sink, fill_in
 from scrapy_rep.exceptions import RedisStartError, StillParked
-from scrapy_rep.judging.symptoms import Symptoms
+from scrapy_rep.gate.outcomes import Symptoms
 from scrapy_rep.robots import Robots
 from tests.commands.cli import robots
 from tests.crawls.test_middleware import LEAKS_OF_SCRAPY

@@ -13,7 +13,7 @@ import pytest
 from scrapy.utils.httpobj import urlparse_cached
 
 from scrapy_rep import HostRefused
-from scrapy_rep.judging.symptoms import IN_A_ROW
+from scrapy_rep.gate.outcomes import IN_A_ROW
 from scrapy_rep.pacing.hosts import HOSTS, Health
 from tests.site import Hit, Reply, Site, pages
 from tests.utils import (

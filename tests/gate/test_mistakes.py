@@ -8,8 +8,8 @@ import pytest
 from scrapy.downloadermiddlewares.robotstxt import RobotsTxtMiddleware
 from scrapy.settings import Settings
 
-from scrapy_rep.judging import mistakes
-from scrapy_rep.judging.mistakes import (
+from scrapy_rep.gate import holding
+from scrapy_rep.gate.holding import (
     MetaKeys,
     hints_at_end,
     hints_at_start,
@@ -18,7 +18,7 @@ from scrapy_rep.judging.mistakes import (
 )
 
 CACHE = {"HTTPCACHE_ENABLED": True}
-ASKS_AGAIN = {**CACHE, "HTTPCACHE_POLICY": mistakes.ASKS_AGAIN}
+ASKS_AGAIN = {**CACHE, "HTTPCACHE_POLICY": holding.ASKS_AGAIN}
 OBEYS = {"ROBOTSTXT_OBEY": True}
 
 
@@ -38,7 +38,7 @@ LEAVES_OUT = "HTTPCACHE_IGNORE_HTTP_CODES"
         ({"ROBOTSTXT_OBEY": False}, [RobotsTxtMiddleware], []),
         (OBEYS, [object, "x"], []),
         ({"ROBOTSTXT_PARSER": "a.B"}, [], ["ROBOTSTXT_PARSER is 'a.B', which is for"]),
-        ({"ROBOTSTXT_PARSER": mistakes.OUR_PARSER}, [], []),
+        ({"ROBOTSTXT_PARSER": holding.OUR_PARSER}, [], []),
         ({"REP_WIAT": True}, [], ["REP_WIAT is not a setting"]),
         (CACHE, [], KEEPS),
         ({**CACHE, LEAVES_OUT: [429, "503", 404]}, [], []),
@@ -79,7 +79,7 @@ def test_hints_on_refetching(settings, said):
     assert [
         sentence[: len(begin)] for sentence, begin in zip(found, said, strict=True)
     ] == said
-    assert all(mistakes.ASKS_AGAIN in sentence for sentence in found)
+    assert all(holding.ASKS_AGAIN in sentence for sentence in found)
 
 
 def test_nobody_to_write_to():
@@ -114,10 +114,10 @@ def test_no_delay_at_all(settings, requests, origins, asked, is_told):
 
 
 def test_slips_on_meta_are_named_once_and_what_scrapy_has_there_is_none(monkeypatch):
-    monkeypatch.setattr(mistakes, "MAX_META_KEYS", len(mistakes.USUAL_KEYS) + 6)
+    monkeypatch.setattr(holding, "MAX_META_KEYS", len(holding.USUAL_KEYS) + 6)
     told: list[str] = []
     keys = MetaKeys(SimpleNamespace(warn_user=told.append))  # type: ignore[arg-type]
-    keys.look(dict.fromkeys([*mistakes.USUAL_KEYS, *mistakes.META_KEYS]))
+    keys.look(dict.fromkeys([*holding.USUAL_KEYS, *holding.META_KEYS]))
     assert told == []
     for _ in range(2):
         keys.look({"robots_txt_url": 1, "mine": 2})
@@ -128,4 +128,4 @@ def test_slips_on_meta_are_named_once_and_what_scrapy_has_there_is_none(monkeypa
     keys.look({"robotstxt_usr_agent": 1})  # too many were seen
     assert len(told) == 1
     usual = "redirect_urls redirect_reasons download_slot retry_times link_text"
-    assert {*usual.split()} <= mistakes.USUAL_KEYS
+    assert {*usual.split()} <= holding.USUAL_KEYS

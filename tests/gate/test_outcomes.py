@@ -11,7 +11,7 @@ from scrapy.http import Response
 from scrapy.settings import Settings as ScrapySettings
 
 from scrapy_rep.engine.starts import Departure
-from scrapy_rep.judging.symptoms import Symptoms
+from scrapy_rep.gate.outcomes import Symptoms
 from scrapy_rep.pacing.hosts import WELL, Health
 from scrapy_rep.settings import Settings
 

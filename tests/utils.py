@@ -23,7 +23,7 @@ from twisted.internet.defer import Deferred
 
 from scrapy_rep.access import header_fields
 from scrapy_rep.policies import service
-from scrapy_rep.policies.concurrency import FetchBound
+from scrapy_rep.policies.sharing import FetchBound
 from scrapy_rep.settings import DAY
 from scrapy_rep.store import Store
 from tests.wire import STAMPED

@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from scrapy_rep.commands.answers import Answers
     from scrapy_rep.commands.terminal import Answer, Typed
     from scrapy_rep.gate.holding import Holding
-    from scrapy_rep.policies.cache import Known
+    from scrapy_rep.policies.lifecycle import Known
 
 URLS_AHEAD = 100
 """URLs whose origins are asked at once, as far as REP_FETCH_CONCURRENCY lets."""

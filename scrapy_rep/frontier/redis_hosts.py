@@ -15,8 +15,7 @@ from scrapy_rep.frontier.redis_server import AwayError
 from scrapy_rep.pacing.hosts import WELL, Health, early_of
 from scrapy_rep.pacing.keeper import ParkedError
 from scrapy_rep.settings import DAY
-from scrapy_rep.store import Store, origin_of_key
-from scrapy_rep.store.packed import pack, unpack
+from scrapy_rep.store import Store, origin_of_key, pack, unpack
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable

@@ -21,9 +21,9 @@ from scrapy_rep import access
 from scrapy_rep.access import origin_of
 from scrapy_rep.crawl import Crawl
 from scrapy_rep.events.of_hosts import NoTdmrep
+from scrapy_rep.events.stream import Stream
 from scrapy_rep.exceptions import RobotsForbidden
-from scrapy_rep.policies.fetcher import request_for
-from scrapy_rep.policies.news import described
+from scrapy_rep.policies.fetcher import described, request_for
 from scrapy_rep.policies.sharing import OneAtATime
 from scrapy_rep.protocol.preferences import (
     NO,
@@ -86,7 +86,9 @@ class TdmMiddleware:
             raise NotConfigured  # without a message: it is what the user wants
         purposes.of_file = self.preferences
         self._files: OrderedDict[str, Known] = OrderedDict()
-        self._fetches = OneAtATime(self._find, self._keep, crawl.engine.is_ending)
+        self._fetches = OneAtATime(
+            self._find, self._keep, crawl.engine.is_ending, Stream.of(crawler)
+        )
         crawler.signals.connect(self._fetches.close, signals.spider_closed)
 
     @classmethod

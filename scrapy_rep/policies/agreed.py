@@ -1,4 +1,4 @@
-"""What was agreed beyond a robots.txt: what sites have allowed us, and what people approved of.
+"""What was agreed beyond a robots.txt, and what users are told of one.
 
 What a site allows (``"allow"`` in REP_HOSTS) is beyond RFC 9309: nobody but the site may lift its
 rules, so a reason is demanded, the host is named exactly, and the pace stays.
@@ -18,39 +18,51 @@ depend on how the site wrote it::
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from datetime import datetime, time, timedelta, timezone
 from functools import lru_cache
+from hashlib import sha256
 from math import inf
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from scrapy_rep.access import host_in
-from scrapy_rep.events.of_hosts import Permitted
+from scrapy_rep.access.answers import REDIRECT_STATUSES, Access, access_of
+from scrapy_rep.events.of_hosts import (
+    Copy,
+    DeniesAll,
+    NewCopy,
+    Permitted,
+    Reachable,
+    Unreachable,
+    WantsDelay,
+    WantsVisits,
+)
+from scrapy_rep.events.of_requests import Judged
 from scrapy_rep.exceptions import SettingError
 from scrapy_rep.pacing.pace import FREE, Pace
+from scrapy_rep.policies.lifecycle import STATES_WITHOUT_ANSWER, State
 from scrapy_rep.protocol import RFC9309, product_tokens
 from scrapy_rep.protocol.preferences import UNSTATED
-from scrapy_rep.protocol.printable import duration, printable
+from scrapy_rep.protocol.printable import duration, explain, printable, shorten
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from datetime import date
 
     from scrapy_rep.events.stream import Stream
-    from scrapy_rep.policies.cache import Known
+    from scrapy_rep.policies.lifecycle import Known
     from scrapy_rep.protocol import Agent, Policy, RequestRate
     from scrapy_rep.settings import Settings
+    from scrapy_rep.store import Failures, Snapshot
 
 SETTING = "REP_APPROVED"
 HEAD = "# What robots.txt files tell us, approved by: scrapy robots approve"
 INDENT = "    "
 NO_RULES, ALL_REFUSED = "no rules", "all is refused"
-MOST_WARNED = 10
-"""Origins of which a crawl warns; further ones are only counted."""
-MOST_COMPARED = 10_000
-"""Origins whose last difference is kept; it is found anew where that is needed again."""
-MOST_SHOWN = 5
-"""Lines of a difference that are shown."""
+MOST_WARNED, MOST_COMPARED, MOST_SHOWN = 10, 10_000, 5
+"""Origins of which a crawl warns (further ones are only counted), origins whose last difference is kept
+(it is found anew if need be), and lines of a difference that are shown."""
 
 Terms = tuple[str, ...]
 """What an agent is told at an origin, in lines that are sorted."""
@@ -87,7 +99,7 @@ class Permission(NamedTuple):
         return f"{self.reason}, {until}{delay}"
 
     def pace(self, asked: Pace) -> Pace:
-        """Return what is kept where the site's robots.txt has *asked* for that pace."""
+        """*asked*: what the site's robots.txt asks for."""
         if self.delay is None:
             return asked
         if not self.delay and asked.visit is None:
@@ -119,7 +131,7 @@ class Permissions:
                 events.tell(Permitted(each.host, each.in_words()))
 
     def at(self, origin: str, now: float) -> Permission | None:
-        """Return what the host of *origin* allows us *now*, in seconds since 1970."""
+        """*now*, in seconds since 1970."""
         found = self._of.get(host_in(origin)) if self._of else None
         return None if found is None else self._check(found, now)
 
@@ -135,20 +147,18 @@ class Permissions:
         return None
 
     def pace(self, origin: str, asked: Pace, now: float) -> Pace:
-        """Return the pace to keep at *origin*, which has *asked* for one."""
         found = self.at(origin, now)
         return asked if found is None else found.pace(asked)
 
 
 @lru_cache(maxsize=4096)
 def head_of(origin: str, agent: Agent) -> str:
-    """Return what heads the block of *origin* for *agent*: its tokens, so that versions may change."""
+    """It names the agent's tokens, so that versions may change."""
     tokens = agent if isinstance(agent, tuple) else product_tokens(agent)
     return printable(f"{origin} for {', '.join(tokens) or '*'}")
 
 
 def terms_of(policy: Policy, origin: str, agent: Agent, settings: Settings) -> Terms:
-    """Return what *policy*, of *origin*, tells *agent*."""
     verdict = policy.verdict(f"{origin}/", agent)
     if not verdict.allowed and verdict.rule is None:
         return (ALL_REFUSED,)
@@ -180,7 +190,7 @@ def _rate(rate: RequestRate) -> str:
 
 
 def read_approved(path: str) -> Blocks:
-    """Return the blocks of the file at *path*. Raises ``SettingError``, which names the line."""
+    """Raises ``SettingError``, which names the line."""
     expected = "a file that scrapy robots approve has written"
     try:
         text = Path(path).read_text(encoding="utf-8")
@@ -204,7 +214,7 @@ def read_approved(path: str) -> Blocks:
 
 
 class Approval:
-    """What was approved for one crawl. False where that is not asked for."""
+    """What was approved for one crawl. False where REP_APPROVED is not set."""
 
     def __init__(self, settings: Settings, events: Stream) -> None:
         """Raises ``SettingError`` where the file cannot be read."""
@@ -221,7 +231,7 @@ class Approval:
         return self._path is not None
 
     def objection(self, known: Known, agent: Agent) -> str:
-        """Return how *known* differs from what was approved for *agent*; "": in nothing."""
+        """How *known* differs from what was approved for *agent*; "": in nothing."""
         head = head_of(known.origin, agent)
         policy, said = self._last.get(head, (None, ""))
         if policy is not known.policy:
@@ -264,3 +274,111 @@ class Approval:
         )
         if self._warned == MOST_WARNED:
             self._events.warn_user("More of them are only counted, in rep/unapproved")
+
+
+STATE_WORDS = {Access.SUCCESSFUL: "fetched", Access.DENIED: "denied"}
+"""The state of an answer that decides, in a ``Copy``; all others are "unavailable"."""
+TAKEN_FOR_MISSING = "it is taken for missing until it is asked again"
+MEANWHILE_WORDS = {
+    State.UNREACHABLE: "nothing is fetched from there until it is asked again",
+    State.HOLDING: "its last good copy serves until it is asked again",
+    State.GIVEN_UP: "it has been for so long that " + TAKEN_FOR_MISSING,
+}
+"""What happens meanwhile in the states of failure, for the log."""
+
+
+@dataclass(eq=False)
+class News:
+    """Tells what is new about an origin."""
+
+    events: Stream
+    settings: Settings
+    permissions: Permissions
+    approval: Approval
+
+    def __post_init__(self) -> None:
+        self._hear_copies = self.events.listeners(NewCopy)
+        self._hear_judged = self.events.listeners(Judged)  # which has a copy, too
+
+    def tell_of(
+        self, known: Known, before: State | None, agent: Agent, now: float
+    ) -> None:
+        """*before*: its state until then."""
+        snapshot = known.snapshot
+        assert snapshot is not None
+        self._tell_of_reach(known, before, snapshot.failures, now)
+        if self._hear_copies or self._hear_judged:
+            known.copy = copy_of(known, snapshot, self.settings)
+            answer = snapshot.answer
+            self.events.tell(
+                NewCopy(known.copy, b"" if answer is None else answer.body)
+            )
+        if self.approval:
+            self.approval.note(known, agent)
+
+    def tell_of_file(
+        self, known: Known, before: Known | None, agent: Agent, now: float
+    ) -> None:
+        """Tell what a new file asks of *agent*; *before* is what was known until then."""
+        origin, policy = known.origin, known.policy
+        permission = self.permissions.at(origin, now)
+        if permission is not None and permission.delay is not None:
+            return  # nothing in it is for us
+        # At a prompt the refusals, each a warning, say the same.
+        is_for_us = permission is None and self.settings.wait
+        if is_for_us and known.answer_id is not None and policy.denies_all(agent):
+            reason = explain(policy.verdict(origin + "/", agent))
+            self.events.tell(DeniesAll(origin, reason))
+        pace = known.pace_for(agent, self.settings)
+        if pace is not FREE and (
+            before is None or before.pace_for(agent, self.settings) != pace
+        ):
+            self._tell_of_pace(origin, pace, now)
+
+    def _tell_of_pace(self, origin: str, pace: Pace, now: float) -> None:
+        visit, asked = pace.visit, pace.asked(now)
+        if visit is not None:
+            hours = visit.start.isoformat("minutes"), visit.end.isoformat("minutes")
+            opens_in, most = pace.opens_in(now), self.settings.visit_time_max
+            self.events.tell(WantsVisits(origin, *hours, opens_in, most))
+        if asked:
+            self.events.tell(WantsDelay(origin, asked, pace.most, pace.drop))
+
+    def _tell_of_reach(
+        self, known: Known, before: State | None, failures: Failures | None, now: float
+    ) -> None:
+        state = known.standing.state
+        if failures is not None and state in MEANWHILE_WORDS:
+            words = MEANWHILE_WORDS[state]
+            if state is State.UNREACHABLE and known.policy.allowed("/", ""):
+                words = TAKEN_FOR_MISSING
+            self.events.tell(
+                Unreachable(
+                    known.origin,
+                    failures.reason,
+                    words,
+                    failures.retry_at - now,
+                    again=state is before,
+                    waits=known.requests_wait and self.settings.wait,
+                )
+            )
+        elif failures is None and before is State.UNREACHABLE:
+            self.events.tell(Reachable(known.origin))
+
+
+def copy_of(known: Known, snapshot: Snapshot, settings: Settings) -> Copy:
+    """As an audit has it."""
+    origin, state = known.origin, known.standing.state
+    failures, answer = snapshot.failures, snapshot.answer
+    failure = None if failures is None else shorten(failures.reason) or None
+    if answer is None or state in STATES_WITHOUT_ANSWER:
+        return Copy(origin, state.value, failure=failure)
+    status = answer.status
+    access = access_of(status, deny_statuses=settings.deny_statuses)
+    digest = None
+    if access is Access.SUCCESSFUL and status not in REDIRECT_STATUSES:
+        digest = f"sha256:{sha256(answer.body).hexdigest()}"
+    told = STATE_WORDS.get(access, "unavailable")
+    if state is State.HOLDING:
+        told = state.value
+    return Copy(origin, told, status, answer.url, answer.checked, digest, failure)

@@ -1,31 +1,37 @@
-"""Fetching a robots.txt through the crawler's own engine (RFC 9309 2.3)."""
+"""Fetching a robots.txt through the crawler's own engine (RFC 9309 2.3).
+
+Requests for it pass middlewares and signal handlers as pages do. What these raise says nothing of the
+site: users are told which code of theirs it was, and no other crawl or run gets to know of it.
+"""
 
 from __future__ import annotations
 
 import asyncio
+import re
 from dataclasses import dataclass
 from time import monotonic
+from traceback import walk_tb
 from typing import TYPE_CHECKING, Any
 
+from pydispatch.dispatcher import (  # type: ignore[import-untyped]
+    getAllReceivers,
+    liveReceivers,
+)
 from scrapy import Request, signals
-from scrapy.exceptions import StopDownload
+from scrapy.exceptions import IgnoreRequest, StopDownload
 from scrapy.http.request import NO_CALLBACK
 from twisted.internet.defer import CancelledError
 
 from scrapy_rep import access
-from scrapy_rep.access import origin_of, robots_url
+from scrapy_rep.access import describe_error, origin_of, robots_url
 from scrapy_rep.engine.downloader import on_the_way
-from scrapy_rep.engine.starts import CUT_SHORT, ROBOTS_HOP, TIMEOUT
+from scrapy_rep.engine.starts import CUT_SHORT, LOST, ROBOTS_HOP, TIMEOUT, kind_of
 from scrapy_rep.engine.tools import sleep
-from scrapy_rep.exceptions import NotNow, SettingError, StillParked
-from scrapy_rep.policies.concurrency import FetchBound
+from scrapy_rep.events.stream import Stream
+from scrapy_rep.exceptions import HostRefused, NotNow, SettingError, StillParked
 from scrapy_rep.policies.lifecycle import fields_of
-from scrapy_rep.policies.news import (
-    OwnCode,
-    described,
-    is_of_own_code,
-    is_rendered,
-)
+from scrapy_rep.policies.sharing import FetchBound, proxy_of, validators_of
+from scrapy_rep.protocol.printable import counted
 from scrapy_rep.settings import WrongError, meta_of_text
 
 if TYPE_CHECKING:
@@ -38,6 +44,7 @@ if TYPE_CHECKING:
     from scrapy_rep.engine.starts import Departure
     from scrapy_rep.pacing.hosts import Asking
     from scrapy_rep.pacing.keeper import Keeper
+    from scrapy_rep.protocol import Policy
     from scrapy_rep.settings import Settings
     from scrapy_rep.store import KeptAnswer
 
@@ -64,6 +71,33 @@ META: dict[str, Any] = {
 }
 """What settings and middlewares do to pages (redirects, retries, caches) is switched off."""
 
+BUGS = (
+    AssertionError,
+    AttributeError,
+    ImportError,
+    LookupError,
+    NameError,
+    NotImplementedError,
+    TypeError,
+)
+"""What no site and no network makes a download handler raise."""
+METHODS = frozenset({"process_request", "process_response", "process_exception"})
+"""Of downloader middlewares."""
+ADVICE = (
+    f'let requests through that have "{ROBOTS_HOP}" in their meta, or whose URL ends '
+    "with /robots.txt"
+)
+
+BROWSERS_PAGE = re.compile(
+    rb"\s*<html.{0,300}?"
+    rb'(?:<pre style="word-wrap: break-word; white-space: pre-wrap;"'
+    rb"|resource://(?:content-accessible|gre-resources)/plaintext\.css)",
+    re.IGNORECASE | re.DOTALL,
+)
+"""How the page begins that a browser makes of plain text: Chromium and WebKit, or Firefox."""
+# scrapy.signals.robots_parsed exists from Scrapy 2.18 on.
+ROBOTS_PARSED = getattr(signals, "robots_parsed", None)
+
 
 @dataclass(slots=True, eq=False)
 class _Hop:
@@ -81,10 +115,8 @@ class _Hop:
     error: Exception | None = None
     """What its download handler has raised."""
 
-    # What its departure tells
-
     def note_start(self, departure: Departure) -> None:
-        """Note that it is sent, perhaps once more for a middleware; its time runs from now."""
+        """Perhaps once more for a middleware; its time runs from now."""
         self.started, self.received, self.is_late = departure.started_at, 0, False
         self.content_encoding, self.error = "", None
         # At the last moment, as a middleware may have put them on.
@@ -102,7 +134,7 @@ class _Hop:
         outcome.headers.pop(b"Content-Encoding", None)
 
     def has_all_of(self, response: Response) -> bool:
-        """Tell whether all of the body of *response* came before somebody stopped it."""
+        """Before somebody stopped it."""
         lengths = set(response.headers.getlist(b"Content-Length"))
         is_chunked = b"Transfer-Encoding" in response.headers
         return lengths == {b"%d" % self.received} and not is_chunked
@@ -169,7 +201,6 @@ class Fetcher:
         self._stats.inc_value(f"robotstxt/{name}")
 
     async def _advance(self, exchange: access.Exchange, hop: _Hop) -> None:
-        """Send the request of *exchange*, and give it the answer or the failure."""
         try:
             exchange.receive(await self._send(exchange.request, hop))
         except StillParked as parked:
@@ -188,7 +219,7 @@ class Fetcher:
                 exchange.fail(error, described(error))
 
     async def _send(self, asked: access.Request, hop: _Hop) -> access.Answer:
-        """Return the answer to the request *asked*. Raises if there is none, or no whole one."""
+        """Raises if there is no answer, or no whole one."""
         request = request_for(
             asked, hop.origin, hop.page, hop.user_agent, self._settings
         )
@@ -222,7 +253,7 @@ class Fetcher:
         )
 
     def _is_delimited(self, response: Response) -> bool:
-        """Tell whether the end of its body was told, and not by its connection alone."""
+        """Whether the end of its body was told, and not by its connection alone."""
         return "partial" not in response.flags and (
             not response.headers.keys().isdisjoint(DELIMITERS)
             or response.status in NO_BODY
@@ -283,12 +314,6 @@ class Fetcher:
             raise StopDownload(fail=False)
 
 
-def validators_of(kept: KeptAnswer | None) -> access.Validators | None:
-    if kept is None:
-        return None
-    return access.Validators(kept.url, kept.etag, kept.last_modified)
-
-
 class BrokenAnswerError(Exception):
     """What a download handler took for an answer is not a whole one."""
 
@@ -300,10 +325,9 @@ def request_for(
     user_agent: str,
     settings: Settings,
 ) -> Request:
-    """Return the request that asks *origin* for what is *asked*, on behalf of *page*.
+    """It goes the way of *page*: through its proxy, and in its slot if the origin is the same.
 
-    It goes the way of *page*: through its proxy, and in its slot if the origin is the same.
-    REP_ROBOTS_META may add to its meta. Raises ``SettingError`` if that is no meta.
+    Raises ``SettingError`` if what REP_ROBOTS_META adds is no meta.
     """
     # As they were sent to us: str would go out in UTF-8.
     headers: dict[str, Any] = {
@@ -335,7 +359,6 @@ def request_for(
 def _meta_of_user(
     request: Request, page: Request, settings: Settings
 ) -> Mapping[str, Any]:
-    """Return the meta that REP_ROBOTS_META wants for *request*, on behalf of *page*."""
     wanted = settings.robots_meta or {}
     if not callable(wanted):
         return wanted
@@ -349,10 +372,131 @@ def _meta_of_user(
         raise SettingError(name, meta, str(error)) from None
 
 
-def proxy_of(page: Request) -> tuple[dict[str, Any], bytes | None] | None:
-    """Return the meta and the Proxy-Authorization of the proxy that *page* names, if any."""
-    if "proxy" not in page.meta or "_scheme_proxy" in page.meta:
-        return None
-    names = ("proxy", "_auth_proxy")
-    keys = {name: page.meta[name] for name in names if name in page.meta}
-    return keys, page.headers.get(b"Proxy-Authorization")
+async def tell_of_parsed(crawler: Crawler, policy: Policy, page: Request) -> None:
+    # Listed, as a receiver may be an object that is false.
+    if ROBOTS_PARSED is None or not receivers_of(crawler, ROBOTS_PARSED):
+        return
+    # Late, as Scrapy's interface of parsers imports Protego, too.
+    from scrapy_rep.compat.scrapy_parser import RepRobotParser  # noqa: PLC0415
+
+    await crawler.signals.send_catch_log_async(
+        signal=ROBOTS_PARSED, robotparser=RepRobotParser(policy), request=page
+    )
+
+
+def receivers_of(crawler: Crawler, signal: object) -> list[Any]:
+    return list(liveReceivers(getAllReceivers(crawler, signal)))
+
+
+# Who on this machine keeps a robots.txt from us
+
+
+class OwnCode:
+    """Tells a user which code of theirs keeps robots.txt files from us; each kind once."""
+
+    def __init__(self, crawler: Crawler) -> None:
+        self._crawler = crawler
+        self._events = Stream.of(crawler)
+        self._told: set[tuple[str, ...]] = set()
+
+    def note_raised(self, error: Exception, origin: str) -> str:
+        """The result says so in words."""
+        who = _raiser(error)
+        words = f"{described(error)}, raised by {who}"
+        if not self._is_news(who, type(error).__name__):
+            return words
+        if isinstance(error, IgnoreRequest):
+            self._events.warn_user(
+                f"{who} refuses the request for robots.txt of {origin} "
+                f"({described(error)}), so nobody knows what is allowed there: {ADVICE}"
+            )
+        else:
+            self._events.tell_failure(
+                f"{who} fails at the request for robots.txt of {origin}, so nobody knows "
+                "what is allowed there. The errbacks of its pages get this exception",
+                error,
+            )
+        return words
+
+    def note_stopped(self, origin: str, octets: int) -> str:
+        """After so many *octets* of the body; the result is who did, in words."""
+        # The signal of the headers comes first.
+        name = "bytes_received" if octets else "headers_received"
+        receivers = receivers_of(self._crawler, getattr(signals, name))
+        names = [_name_of(each) for each in receivers if not _is_ours(each)]
+        who = " or ".join(names) or "a download handler or middleware"
+        if self._is_news(who, name):
+            self._events.warn_user(
+                f"{who}, which handles the signal {name}, stopped the download of "
+                f"robots.txt of {origin} after {counted(octets, 'octet')}. A rule may be "
+                f"missing, so nobody knows what is allowed there: {ADVICE}"
+            )
+        return who
+
+    def note_rendered(self, origin: str) -> str:
+        """The result says in words that a browser has made a page of a robots.txt."""
+        words = "a browser made HTML of it"
+        if self._is_news(words):
+            self._events.warn_user(
+                f"robots.txt of {origin} came as a page of a browser, in which there are no "
+                "rules, so nobody knows what is allowed there: have such requests fetched "
+                "without a browser, by REP_ROBOTS_META or in the middleware that sends them "
+                f'there, which can tell them by "{ROBOTS_HOP}" in their meta'
+            )
+        return words
+
+    def _is_news(self, *kind: str) -> bool:
+        is_news = kind not in self._told
+        self._told.add(kind)
+        return is_news
+
+
+def is_rendered(body: bytes) -> bool:
+    return BROWSERS_PAGE.match(body) is not None
+
+
+def is_of_own_code(
+    error: Exception, download_error: Exception | None, url: str
+) -> bool:
+    """Tell whether a user's code raised *error*, rather than a download of *url*.
+
+    *download_error* is what the download handler has raised; ``None``: nothing.
+    """
+    if isinstance(error, HostRefused) and error.url == url:
+        return False  # the gate did, as its host is down
+    if error is download_error:
+        return isinstance(error, BUGS)
+    # Else a network has failed there, too.
+    return kind_of(error) == type(error).__name__
+
+
+def described(error: Exception) -> str:
+    """Its kind, or its name and what it says."""
+    name, kind = type(error).__name__, kind_of(error)
+    if kind not in {name, LOST}:
+        return kind
+    words = describe_error(error)
+    return words if words == name else f"{name}: {words}"
+
+
+def _is_ours(receiver: object) -> bool:
+    return str(getattr(receiver, "__module__", "")).startswith("scrapy_rep.")
+
+
+def _raiser(error: Exception) -> str:
+    """The middleware's method that let *error* pass, or what raised it."""
+    frames = [frame for frame, _ in walk_tb(error.__traceback__)]
+    if not frames:
+        return "something"
+    # The first one: what it has sent itself may have passed others.
+    methods = (each for each in frames if each.f_code.co_name in METHODS)
+    frame = next(methods, frames[-1])
+    function, own = frame.f_code.co_name, frame.f_locals.get("self")
+    if own is None:
+        return f"{frame.f_globals.get('__name__')}.{function}"
+    return f"{type(own).__module__}.{type(own).__qualname__}.{function}"
+
+
+def _name_of(receiver: Any) -> str:
+    named = receiver if hasattr(receiver, "__qualname__") else type(receiver)
+    return f"{named.__module__}.{named.__qualname__}"

@@ -1,4 +1,4 @@
-"""The life of a policy: what decides for an origin now, and when it is asked again.
+"""What is known of an origin: what decides now, when it is asked again, how much memory it takes.
 
 Pure: the time comes in as an argument, in seconds since 1970.
 
@@ -27,8 +27,11 @@ in the other two states requests wait for the new answer.
 from __future__ import annotations
 
 import re
+from collections import OrderedDict
+from dataclasses import dataclass
 from enum import Enum
-from typing import TYPE_CHECKING, NamedTuple
+from operator import attrgetter
+from typing import TYPE_CHECKING, Generic, NamedTuple, TypeVar
 from zlib import crc32
 
 from w3lib.encoding import resolve_encoding
@@ -41,26 +44,31 @@ from scrapy_rep.access.answers import (
     first_value,
     policy_after,
 )
+from scrapy_rep.events.of_hosts import Copy
+from scrapy_rep.pacing.pace import FREE, Pace, pace_of
 from scrapy_rep.protocol import Policy
-from scrapy_rep.store import Failures, KeptAnswer, Snapshot
+from scrapy_rep.store import Failures, KeptAnswer, Snapshot, pack, unpack
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Hashable
+
     from scrapy.http.headers import Headers
 
     from scrapy_rep.access import HeaderFields, Outcome
+    from scrapy_rep.protocol import Agent
     from scrapy_rep.settings import Settings
 
+T = TypeVar("T")
 REFRESH_SHARE = 0.9
 """The part of its lifetime after which an answer is asked for again, ahead of need."""
 MAX_CLOCK_DIFFERENCE = 2.0
-"""Seconds by which the clocks of a fleet's processes may differ: they know the server's clock by
-calls that take up to a second."""
+"""Seconds by which the clocks of a fleet's processes may differ: they ask the server for its own, which
+takes up to a second."""
 RETRY_JITTER_SHARE = 0.1
 """The part by which retry times vary, by the address of what failed: origins that failed together are
 not asked together, and one is asked by all crawls at the same time."""
-# Directives after which an answer is not used past its lifetime, not even while it is
-# being asked for again.
 STRICT_DIRECTIVES = frozenset({"no-store", "no-cache", "must-revalidate"})
+"""After these an answer is not used past its lifetime, not even while it is asked for again."""
 UNCACHED_DIRECTIVES = frozenset({"no-store", "no-cache"})
 DIRECTIVE = r'([^\s,="]+)\s*(?:=\s*("(?:\\.|[^"\\])*"|[^,]*))?'
 """RFC 9111 5.2: a token, and for its argument another one or a quoted string."""
@@ -136,7 +144,6 @@ def _standing_while_failing(
 def snapshot_after(
     snapshot: Snapshot | None, outcome: Outcome, now: float, settings: Settings
 ) -> Snapshot:
-    """Return what is known after *outcome*."""
     snapshot = snapshot or Snapshot()
     if outcome.access is Access.UNREACHABLE:
         failures = _count_failure(snapshot.failures, outcome, now, settings)
@@ -172,7 +179,6 @@ def snapshot_after(
 def _count_failure(
     failures: Failures | None, outcome: Outcome, now: float, settings: Settings
 ) -> Failures:
-    """Return *failures* with *outcome*, which is one more failure."""
     delays = settings.unreachable_retry_delays
     earlier = 0 if failures is None else failures.count
     delay = delays[earlier] if earlier < len(delays) else settings.unreachable_ttl
@@ -217,7 +223,7 @@ def correct_times(snapshot: Snapshot, now: float, settings: Settings) -> Snapsho
 
 
 def requests_wait(snapshot: Snapshot, state: State, settings: Settings) -> bool:
-    """Tell whether requests wait for the next retry, rather than being judged now."""
+    """Tell whether requests wait for the next retry, rather than be judged now."""
     if state is not State.UNREACHABLE or snapshot.failures is None:
         return False
     if settings.unreachable == "allow" or "disallow" not in settings.obey:
@@ -228,7 +234,7 @@ def requests_wait(snapshot: Snapshot, state: State, settings: Settings) -> bool:
 
 
 def policy_of(snapshot: Snapshot, state: State, settings: Settings) -> Policy:
-    """Return the policy that decides in *state*, which is not a waiting one."""
+    """*state* is not a waiting one."""
     if state in STATES_WITHOUT_ANSWER:
         assert snapshot.failures is not None
         told = f"robots.txt unreachable ({snapshot.failures.reason})"
@@ -354,9 +360,140 @@ def _seconds(value: str) -> float | None:
 
 
 def fields_of(headers: Headers) -> dict[str, list[str]]:
-    """Return the header fields of a response of Scrapy."""
     return {
         name.decode("latin-1").lower(): [value.decode("latin-1") for value in values]
         for name, values in dict.items(headers)
         if values
     }
+
+
+# In memory, bounded in octets
+
+ENTRY_BYTES, ANSWER_BYTES, COPY_BYTES = 660, 700, 320
+"""Octets of an entry besides its policy, of its answer besides the body, and of its copy; measured."""
+FALLEN_DIVISOR, LEAST_FALLEN, FALLEN_BYTES = 4, 8_000_000, 180
+"""What falls out is remembered in REP_CACHE_BYTES divided by this, but at least in so many octets: of
+20,000 origins that fail. Else requests would wait for one for ever, as nobody knew how often it has
+failed. Each takes so many octets besides what is packed; measured."""
+
+
+@dataclass(slots=True, eq=False)
+class Known:
+    """What is known of one origin, ready to judge with."""
+
+    origin: str
+    policy: Policy
+    standing: Standing
+    answer_id: object = None
+    """Equal for equal answers; ``None`` where no answer decides."""
+    key: str = ""
+    """As in the store: the origin, or its ``variant`` for a User-Agent."""
+    varies: bool = False
+    """Whether answers depend on the User-Agent, so that this entry decides nothing."""
+    copy: Copy | None = None
+    """What was told of the answer; ``None``: nobody wanted to know it."""
+    is_large: bool = False
+    """Whether a thread reads the file for each agent: it would hold the event loop."""
+    requests_wait: bool = False
+    """Whether requests wait for the next retry rather than be refused."""
+    fault: Exception | None = None
+    """What asking for it has raised, if whoever asks for a page is to get that."""
+    snapshot: Snapshot | None = None
+    """What is known of it besides, with failures that no store is told of."""
+    weight: int = 0
+    _agent: Agent | None = None
+    _pace: Pace = FREE
+
+    def __post_init__(self) -> None:
+        self.key = self.key or self.origin
+
+    @property
+    def unreachable(self) -> bool:
+        return self.standing.state is State.UNREACHABLE
+
+    def as_copy(self) -> Copy:
+        """Return its copy, or what is told of it where asking was broken off."""
+        return self.copy or Copy(self.origin, self.standing.state.value)
+
+    def pace_for(self, agent: Agent, settings: Settings) -> Pace:
+        """That of the last agent is kept."""
+        if agent != self._agent:
+            self._agent, self._pace = agent, pace_of(self.policy, agent, settings)
+        return self._pace
+
+
+def weight_of(known: Known) -> int:
+    """In octets, once it is in use; true within a third or so."""
+    copy = 0 if known.copy is None else COPY_BYTES
+    answer = None if known.snapshot is None else known.snapshot.answer
+    body = 0 if answer is None else len(answer.body)
+    own = ENTRY_BYTES + ANSWER_BYTES + len(known.key) + body + copy
+    return own + known.policy.size_bytes()
+
+
+class Bounded(Generic[T]):
+    """Keeps what was last used, up to a weight of *most*; but *least* entries, whatever they weigh."""
+
+    def __init__(self, most: int, weigh: Callable[[T], int], least: int = 0) -> None:
+        self.most, self._weigh, self._least = most, weigh, least
+        self.weight = 0
+        self.entries: OrderedDict[Hashable, T] = OrderedDict()  # oldest use first
+
+    def get(self, key: Hashable) -> T | None:
+        """Return the entry of *key*, which counts as used."""
+        entry = self.entries.get(key)
+        if entry is not None:
+            self.entries.move_to_end(key)
+        return entry
+
+    def put(self, key: Hashable, entry: T) -> list[T]:
+        """Keep *entry*, and return what falls out for it."""
+        self.pop(key)
+        self.entries[key] = entry
+        self.weight += self._weigh(entry)
+        fallen = []
+        while self.weight > self.most and len(self.entries) > self._least:
+            oldest = self.pop(next(iter(self.entries)))
+            assert oldest is not None
+            fallen.append(oldest)
+        return fallen
+
+    def pop(self, key: Hashable) -> T | None:
+        entry = self.entries.pop(key, None)
+        if entry is not None:
+            self.weight -= self._weigh(entry)
+        return entry
+
+
+class PolicyCache(Bounded[Known]):
+    """Keeps the policies last used, in *max_bytes* by their own estimate; one at the least.
+
+    Of those that fall out the snapshots are remembered, packed; what falls out there is known
+    to the store, or asked for again.
+    """
+
+    def __init__(self, max_bytes: int) -> None:
+        super().__init__(max_bytes, attrgetter("weight"), least=1)
+        self.evictions = 0
+        most = max(max_bytes // FALLEN_DIVISOR, LEAST_FALLEN)
+        self.fallen: Bounded[bytes] = Bounded(
+            most, lambda packed: FALLEN_BYTES + len(packed)
+        )
+
+    def snapshot(self, key: str) -> Snapshot | None:
+        known = self.entries.get(key)
+        if known is not None:
+            return known.snapshot
+        packed = self.fallen.entries.get(key)
+        return None if packed is None else unpack(key, packed)
+
+    def keep(self, known: Known) -> None:
+        for kept in (self, self.fallen):
+            kept.pop(known.key)  # before it is weighed anew
+        known.weight = weight_of(known)
+        for fallen in self.put(known.key, known):
+            self.evictions += 1
+            snapshot = fallen.snapshot
+            # What own code did to it is for no other memory to know.
+            if snapshot is not None and not snapshot.has_failed_here:
+                self.fallen.put(fallen.key, pack(fallen.key, snapshot))

@@ -19,12 +19,13 @@ from scrapy_rep.events.of_hosts import StoreFailed
 from scrapy_rep.events.stream import Stream
 from scrapy_rep.pacing.hosts import Asking
 from scrapy_rep.pacing.pace import FREE
-from scrapy_rep.policies.cache import Known, PolicyCache
-from scrapy_rep.policies.concurrency import LARGE_SIZE
-from scrapy_rep.policies.fetcher import validators_of
+from scrapy_rep.policies.agreed import News
+from scrapy_rep.policies.fetcher import tell_of_parsed
 from scrapy_rep.policies.lifecycle import (
     STATES_WITHOUT_ANSWER,
     WAITING_STATES,
+    Known,
+    PolicyCache,
     Standing,
     State,
     correct_times,
@@ -33,8 +34,14 @@ from scrapy_rep.policies.lifecycle import (
     snapshot_after,
     standing_of,
 )
-from scrapy_rep.policies.news import News, tell_of_parsed
-from scrapy_rep.policies.sharing import Claim, Learned, OneAtATime, Sharing
+from scrapy_rep.policies.sharing import (
+    LARGE_SIZE,
+    Claim,
+    Learned,
+    OneAtATime,
+    Sharing,
+    validators_of,
+)
 from scrapy_rep.protocol import Policy
 from scrapy_rep.store import Snapshot, Store, origin_of_key, variant
 
@@ -80,7 +87,7 @@ class Policies:
         self._events = events = Stream.of(self.crawler)
         self._news = News(events, settings, self.permissions, self.approval)
         self._cache = PolicyCache(settings.cache_bytes)
-        self.errands = OneAtATime(self._find, self._broken_off, is_ending)
+        self.errands = OneAtATime(self._find, self._broken_off, is_ending, events)
         self.bound = self.fetcher.bound
 
     def is_ending(self) -> bool:

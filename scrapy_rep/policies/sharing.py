@@ -1,4 +1,4 @@
-"""Who asks for a robots.txt on behalf of all who want it: of a crawl, and of the process.
+"""Who asks for a robots.txt on behalf of all who want it, and how many are asked for at once.
 
 The crawls of a process share what a site has answered and when, but not what follows from it: each
 has its own policies, lifetimes, retries, stats and evidence. Only crawls whose requests would be
@@ -8,8 +8,8 @@ the same share an answer (``Sharing.likeness``), for as long as one of them runs
 from __future__ import annotations
 
 import asyncio
-import logging
 from collections.abc import Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
 from math import inf
@@ -18,35 +18,36 @@ from time import monotonic
 from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar
 from weakref import WeakValueDictionary
 
+from scrapy.utils.asyncio import call_later
 from scrapy.utils.defer import deferred_from_coro, maybe_deferred_to_future
-from scrapy.utils.log import failure_to_exc_info
-from twisted.internet.defer import CancelledError, Deferred, succeed
+from twisted.internet.defer import CancelledError, Deferred, DeferredSemaphore, succeed
 from twisted.python.failure import Failure
 
+from scrapy_rep.access import Validators
 from scrapy_rep.access.answers import Access
-from scrapy_rep.engine.tools import Alarm
+from scrapy_rep.engine.tools import Alarm, wait_for
 from scrapy_rep.events.stream import Stream
-from scrapy_rep.policies.cache import Bounded
-from scrapy_rep.policies.fetcher import proxy_of, validators_of
-from scrapy_rep.policies.lifecycle import snapshot_after, standing_of
+from scrapy_rep.policies.lifecycle import Bounded, snapshot_after, standing_of
 from scrapy_rep.store import Snapshot
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Coroutine
+    from collections.abc import Callable, Coroutine, Iterator
+    from concurrent.futures import ThreadPoolExecutor
+    from contextlib import AbstractContextManager
 
     from scrapy import Request
     from scrapy.crawler import Crawler
 
-    from scrapy_rep.access import Outcome, Validators
-    from scrapy_rep.policies.concurrency import FetchBound
+    from scrapy_rep.access import Outcome
+    from scrapy_rep.engine.inner import Engine
     from scrapy_rep.settings import Settings
+    from scrapy_rep.store import KeptAnswer
 
     Likeness = tuple[str, str, str | None, str]
     """Origin, User-Agent header, proxy, and how the crawl asks."""
 
 T = TypeVar("T")
 """What is found, such as what is known of an origin."""
-logger = logging.getLogger(__name__)
 
 END_CHECK_SECONDS = 0.5
 """Seconds after which it is looked whether the crawl is ending."""
@@ -70,6 +71,16 @@ CACHE_DIVISOR = 8
 """Shared answers may take the greatest REP_CACHE_BYTES of all crawls, divided by this."""
 ENTRY_OCTETS, FIELD_OCTETS = 500, 150
 """Octets that an entry takes besides its body and the letters of its fields; measured."""
+
+PATIENCE_SECONDS, LEAST_PATIENCE_SECONDS = 0.5, 0.005
+"""Seconds after which a fetch no longer counts in REP_FETCH_CONCURRENCY; the same at the least, after
+many fetches in a row took long while others waited."""
+PATIENCE_GROWTH = 8
+"""The factor by which patience grows after an answer that came within PATIENCE_SECONDS, but from
+a fetch that had made way."""
+LARGE_SIZE = 32 * 1024
+"""Octets of a robots.txt beyond which a thread reads it, as of 2 %: the worst ones of this size take some
+50 ms."""
 
 
 class Waiters(list["Deferred[T]"]):
@@ -117,11 +128,13 @@ class OneAtATime(Generic[T]):
         find: Callable[[str, Request], Coroutine[object, object, T]],
         broken_off: Callable[[str], T],
         is_ending: Callable[[], bool],
+        events: Stream,
     ) -> None:
         """*broken_off* returns what decides for a key if *find* raises or is cancelled."""
         self._find = find
         self._broken_off = broken_off
         self._is_ending = is_ending
+        self._events = events
         self.under_way: dict[str, Errand[T]] = {}
         """By key."""
         self._alarm = Alarm(self._look)
@@ -129,10 +142,7 @@ class OneAtATime(Generic[T]):
         self._closing = False
 
     def ask(self, key: str, page: Request, *, ahead: bool = False) -> Deferred[T]:
-        """Return the result of asking for *key*, which begins if need be.
-
-        *ahead*: *page* waits somewhere else, and may do so when the crawl ends.
-        """
+        """*ahead*: *page* waits somewhere else, and may do so when the crawl ends."""
         errand = self.under_way.get(key)
         is_new = errand is None
         if errand is None:
@@ -148,7 +158,6 @@ class OneAtATime(Generic[T]):
         return waiter
 
     def close(self) -> None:
-        """Break off what is being asked."""
         self._closing = True
         for errand in list(self.under_way.values()):
             errand.break_off()
@@ -160,8 +169,8 @@ class OneAtATime(Generic[T]):
         if isinstance(found, Failure):
             if not found.check(CancelledError, asyncio.CancelledError):
                 # A fault of ours, not of the site: it refuses, and is not remembered.
-                words = "Could not learn what robots.txt of %s says"
-                logger.error(words, key, exc_info=failure_to_exc_info(found))
+                words = f"Could not learn what robots.txt of {key} says"
+                self._events.tell_failure(words, found.value)
             found = self._broken_off(key)
         errand.tell(found)
 
@@ -189,7 +198,7 @@ class Learned(NamedTuple):
     """The validators of the request."""
 
     def weight(self) -> int:
-        """Return the octets of memory that it takes."""
+        """In octets of memory."""
         fields = self.outcome.fields
         letters = sum(len(name) + sum(map(len, fields[name])) for name in fields)
         body = len(self.outcome.body)
@@ -269,10 +278,7 @@ class Sharing:
         )
 
     def likeness(self, origin: str, page: Request, user_agent: str) -> Likeness:
-        """Return a key that is equal for all crawls that would send the same request.
-
-        It asks *origin* on behalf of *page*, whose User-Agent header is *user_agent*.
-        """
+        """It is equal for all crawls that would send the same request."""
         proxy = proxy_of(page)
         by = None if proxy is None else pformat(proxy)
         return origin, user_agent, by, self._way
@@ -292,10 +298,9 @@ class Sharing:
     def recall(
         self, likeness: Likeness, before: Snapshot | None, since: float, now: float
     ) -> Learned | None:
-        """Return what was learned already, and saves this crawl from asking itself *now*.
+        """Return what saves this crawl from asking itself *now*.
 
-        It knows *before*, and has waited for what was learned *since* then, by
-        ``time.monotonic()``.
+        It knows *before*, and has waited *since* then, by ``time.monotonic()``.
         """
         learned = self._commons.learned.get(likeness)
         if learned is None:
@@ -335,3 +340,158 @@ def _event_loop() -> Any:
         from twisted.internet import reactor
 
         return reactor
+
+
+def validators_of(kept: KeptAnswer | None) -> Validators | None:
+    if kept is None:
+        return None
+    return Validators(kept.url, kept.etag, kept.last_modified)
+
+
+def proxy_of(page: Request) -> tuple[dict[str, Any], bytes | None] | None:
+    """Its meta, and the Proxy-Authorization; ``None``: *page* names no proxy."""
+    if "proxy" not in page.meta or "_scheme_proxy" in page.meta:
+        return None
+    names = ("proxy", "_auth_proxy")
+    keys = {name: page.meta[name] for name in names if name in page.meta}
+    return keys, page.headers.get(b"Proxy-Authorization")
+
+
+class FetchBound:
+    """Lets *most* fetches run at once, and *most_slow* more that take long.
+
+    Hosts that hang must not keep us from asking hosts that answer at once: a fetch that takes
+    long makes way for the next one. Each one that does so while others wait halves our
+    patience, and answers restore it; so hundreds of hosts that hang cost about a second.
+    """
+
+    def __init__(self, engine: Engine, most: int, most_slow: int) -> None:
+        self.engine = engine
+        self.patience = PATIENCE_SECONDS
+        """Seconds after which a fetch makes way, as of now."""
+        self.places = DeferredSemaphore(most)
+        self.most_slow = most_slow
+        self.taking_long = 0
+        self._worker: ThreadPoolExecutor | None = None
+        self.pages = 0
+        """How many pages wait in the downloader for a policy."""
+
+    @property
+    def prompt(self) -> int:
+        """How many fetches are under way that have not made way."""
+        return self.places.limit - self.places.tokens
+
+    @property
+    def slow(self) -> int:
+        """How many fetches have made way, or wait for somebody else's."""
+        return min(self.taking_long, self.most_slow)
+
+    @property
+    def hosts_hang(self) -> bool:
+        """Whether the hosts that were asked last keep others waiting."""
+        return self.patience < PATIENCE_SECONDS
+
+    async def enter(self) -> Fetch:
+        """Wait until a fetch may run; return it, which must leave at its end."""
+        place = self.places.acquire()
+        if not place.called:
+            await maybe_deferred_to_future(place)
+        self.engine.lend(1)  # it takes none of a page's
+        return Fetch(self)
+
+    def waiting_aside(self, after: float = 0.0) -> AbstractContextManager[None]:
+        """Count a fetch as slow while it waits for somebody else, from *after* seconds on."""
+        return _later(after, self.note_slow, self.note_over)
+
+    async def aside(self, work: Callable[[], T]) -> T:
+        """Return what *work* returns, which one thread does for all that ask, in their order.
+
+        Python lets this thread and the event loop take turns every 5 ms. C code, such as a search
+        through a whole file, is not interrupted; none takes as long as that. Cancelling the wait
+        does not stop the work.
+        """
+        if self._worker is None:
+            from concurrent.futures import ThreadPoolExecutor  # noqa: PLC0415 - it is rare
+
+            self._worker = ThreadPoolExecutor(1, "scrapy_rep.policies")
+        with self.waiting_aside():
+            return await wait_for(self._worker.submit(work))
+
+    def close(self) -> None:
+        """Begin no work aside any more."""
+        if self._worker is not None:
+            self._worker.shutdown(wait=False, cancel_futures=True)
+            self._worker = None
+
+    def note_slow(self) -> None:
+        self.taking_long += 1
+        self.engine.wake()  # the queue may look further ahead
+
+    def note_over(self) -> None:
+        self.taking_long -= 1
+
+    @contextmanager
+    def lending_place(self) -> Iterator[None]:
+        """Let a page that waits in the downloader take none of the others' places for long."""
+        self.pages += 1
+        try:
+            with _later(self.patience, self._lend, lambda: self.engine.lend(-1)):
+                yield
+        finally:
+            self.pages -= 1
+
+    def _lend(self) -> None:
+        self.engine.lend(1)
+        self.engine.wake()
+
+
+class Fetch:
+    def __init__(self, bound: FetchBound) -> None:
+        self._bound = bound
+        self._is_slow = False
+        self._began = monotonic()
+        self._timer = call_later(bound.patience, self._take_long)
+
+    def _take_long(self) -> None:
+        bound = self._bound
+        if bound.places.waiting:
+            bound.patience = max(bound.patience / 2, LEAST_PATIENCE_SECONDS)
+        self.make_way()
+        if not self._is_slow:
+            self._timer = call_later(PATIENCE_SECONDS, self._take_long)
+
+    def make_way(self) -> None:
+        """Count as slow from now on, if there is room: it takes long, or waits for a turn."""
+        bound = self._bound
+        if not self._is_slow and bound.taking_long < bound.most_slow:
+            self._is_slow = True
+            bound.places.release()
+            bound.note_slow()
+
+    def note_answer(self) -> None:
+        patience = self._bound.patience
+        if patience < monotonic() - self._began < PATIENCE_SECONDS:
+            self._bound.patience = min(PATIENCE_GROWTH * patience, PATIENCE_SECONDS)
+
+    def leave(self) -> None:
+        self._timer.cancel()
+        self._bound.engine.lend(-1)
+        if self._is_slow:
+            self._bound.note_over()
+        else:
+            self._bound.places.release()
+
+
+@contextmanager
+def _later(
+    seconds: float, begin: Callable[[], object], end: Callable[[], object]
+) -> Iterator[None]:
+    """Call *begin* if the block takes longer than so many *seconds*, and then *end* after it."""
+    begun: list[object] = []
+    timer = call_later(seconds, lambda: begun.append(begin()))
+    try:
+        yield
+    finally:
+        timer.cancel()
+        if begun:
+            end()

@@ -17,8 +17,7 @@ from scrapy.utils.project import data_path
 
 from scrapy_rep.engine.tools import wait_for
 from scrapy_rep.settings import DAY, DEFAULTS, Settings
-from scrapy_rep.store import Store
-from scrapy_rep.store.packed import pack, unpack
+from scrapy_rep.store import Store, pack, unpack
 
 if TYPE_CHECKING:
     import os

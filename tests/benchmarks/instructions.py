@@ -30,8 +30,7 @@ from scrapy.utils.test import get_crawler
 from scrapy_rep import RepMiddleware
 from scrapy_rep.crawl import Crawl
 from scrapy_rep.frontier import Frontier, MemoryLedger
-from scrapy_rep.policies.cache import Known
-from scrapy_rep.policies.lifecycle import Standing, State
+from scrapy_rep.policies.lifecycle import Known, Standing, State
 from scrapy_rep.protocol import parse
 from tests.benchmarks.corpus import AGENT, SEED
 from tests.benchmarks.valgrind import counted, counts_of

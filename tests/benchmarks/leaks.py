@@ -21,7 +21,7 @@ from twisted.internet.base import DelayedCall, ReactorBase
 
 from scrapy_rep.crawl import Crawl
 from scrapy_rep.pacing import hosts
-from scrapy_rep.policies import cache
+from scrapy_rep.policies import lifecycle
 from scrapy_rep.protocol import ruleset
 from tests.benchmarks.web import serving
 from tests.utils import crawl, make_crawler
@@ -232,7 +232,7 @@ async def look(hosts: int) -> Found:
     most = max(30, hosts // 10)
     with (
         everywhere() as port,
-        patch.object(cache, "LEAST_FALLEN", 400 * most),
+        patch.object(lifecycle, "LEAST_FALLEN", 400 * most),
         patch.object(ruleset, "MAX_RECENT", most // 2),
     ):
         await crawl(make_crawler(Hosts, **SETTINGS), hosts=WARM_UP, port=port)

@@ -51,7 +51,7 @@ SLOWER = 50
 """By this factor valgrind is: so are times after which we do something, or it would be done more
 often than it is."""
 TIMES = {
-    "policies.concurrency": "PATIENCE_SECONDS",
+    "policies.sharing": "PATIENCE_SECONDS",
     "frontier.frontier": "SWEEP_SECONDS",
     "gate.scheduler": "TELL_STATS_SECONDS",
 }

@@ -6,7 +6,7 @@ import pytest
 import scrapy
 from scrapy.core.engine import ExecutionEngine
 
-from scrapy_rep.policies import concurrency
+from scrapy_rep.policies import sharing
 from tests.site import Reply, Silence, Site, hosts_of
 from tests.utils import Frees, Pages, coroutine_test, crawl, make_crawler, sleep
 
@@ -40,7 +40,7 @@ class Asking(Pages):
 async def test_the_engine_backs_out_when_all_places_are_promised(
     hosts, expected, monkeypatch
 ):
-    monkeypatch.setattr(concurrency, "PATIENCE_SECONDS", 60)
+    monkeypatch.setattr(sharing, "PATIENCE_SECONDS", 60)
     silence = Silence()
     with Site({"/robots.txt": silence}, host="0.0.0.0") as site:
         urls = [f"{origin}/" for origin in hosts_of(site, hosts)]
@@ -65,7 +65,7 @@ class Lazy(Frees):
 
 @coroutine_test
 async def test_sites_that_stay_silent_do_not_make_it_back_out(monkeypatch):
-    monkeypatch.setattr(concurrency, "PATIENCE_SECONDS", 0.05)
+    monkeypatch.setattr(sharing, "PATIENCE_SECONDS", 0.05)
     silence = Silence()
     with (
         Site({"/robots.txt": silence}, host="0.0.0.0") as silent,
@@ -105,7 +105,7 @@ class AtOnce(Pages):
 
 @coroutine_test
 async def test_a_request_goes_in_time_while_the_engine_backs_out(monkeypatch):
-    monkeypatch.setattr(concurrency, "PATIENCE_SECONDS", 60)
+    monkeypatch.setattr(sharing, "PATIENCE_SECONDS", 60)
     monkeypatch.setattr(ExecutionEngine, "_SLOT_HEARTBEAT_INTERVAL", 3600.0)
     silence = Silence()
     delayed = "User-agent: *\nCrawl-delay: 1\n"

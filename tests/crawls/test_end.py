@@ -15,6 +15,7 @@ from scrapy.exceptions import CloseSpider
 from scrapy.utils.asyncio import call_later
 
 from scrapy_rep import RobotsUnreachable
+from scrapy_rep.events.stream import Stream
 from scrapy_rep.policies import sharing
 from scrapy_rep.policies.sharing import OneAtATime
 from tests.crawls.processes import TIMEOUT, start
@@ -325,7 +326,12 @@ async def test_who_waits_gets_an_answer_though_asking_never_began():
         await until(lambda: False, FOREVER)
 
     told: list[Any] = []
-    fetches = OneAtATime(find, lambda key: ("broken off", key), lambda: False)
+    fetches = OneAtATime(
+        find,
+        lambda key: ("broken off", key),
+        lambda: False,
+        Stream.of(make_crawler(Pages)),
+    )
     page = scrapy.Request("http://a.example/")
     fetches.ask("http://a.example", page).addBoth(told.append)
     fetches.close()

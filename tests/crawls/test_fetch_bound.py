@@ -10,10 +10,10 @@ import pytest
 import scrapy
 
 from scrapy_rep.crawl import Crawl
-from scrapy_rep.policies import concurrency, service
-from scrapy_rep.policies.concurrency import LARGE_SIZE
+from scrapy_rep.policies import service, sharing
 from scrapy_rep.policies.lifecycle import policy_of
 from scrapy_rep.policies.service import Policies
+from scrapy_rep.policies.sharing import LARGE_SIZE
 from scrapy_rep.protocol import Policy
 from tests.crawls.test_one_pace import by_handler
 from tests.site import Reply, Silence, Site, hosts_of, some_sites
@@ -61,13 +61,13 @@ async def most_at_once(sites: int, at_once: int, expected: int, **settings: Any)
 
 @coroutine_test
 async def test_so_many_at_once(monkeypatch):
-    monkeypatch.setattr(concurrency, "PATIENCE_SECONDS", 60)
+    monkeypatch.setattr(sharing, "PATIENCE_SECONDS", 60)
     assert await most_at_once(6, 2, expected=2) == 2
 
 
 @coroutine_test
 async def test_slow_ones_make_way_and_are_limited_too(monkeypatch):
-    monkeypatch.setattr(concurrency, "PATIENCE_SECONDS", 0.05)
+    monkeypatch.setattr(sharing, "PATIENCE_SECONDS", 0.05)
     assert await most_at_once(5, 1, expected=3, REP_SLOW_FETCHES=2) == 3
 
 
@@ -119,7 +119,7 @@ async def hanging_hosts(**settings: Any) -> None:
 
 @coroutine_test
 async def test_a_hop_that_waits_for_its_grant_holds_up_nobody(monkeypatch):
-    monkeypatch.setattr(concurrency, "PATIENCE_SECONDS", 60)
+    monkeypatch.setattr(sharing, "PATIENCE_SECONDS", 60)
     delayed = "User-agent: *\nCrawl-delay: 0.5\n"
     with Site({"/robots.txt": delayed}) as slow, Site(host="0.0.0.0") as site:
         moved = Reply(status=302, headers={"Location": slow.url("/robots.txt")})
@@ -232,7 +232,7 @@ class Late(Frees):
 
 @coroutine_test
 async def test_pages_that_wait_for_a_large_file_lend_their_places(monkeypatch):
-    monkeypatch.setattr(concurrency, "PATIENCE_SECONDS", 0.05)
+    monkeypatch.setattr(sharing, "PATIENCE_SECONDS", 0.05)
     begun, free, matching = Event(), Event(), Policy.matching
 
     def match_slowly(policy, url, agent):

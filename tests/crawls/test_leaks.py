@@ -11,7 +11,7 @@ from scrapy import signals
 from scrapy_rep import RepMiddleware, Scheduler
 from scrapy_rep.crawl import Crawl
 from scrapy_rep.engine.starts import Departure
-from scrapy_rep.policies.cache import PolicyCache
+from scrapy_rep.policies.lifecycle import PolicyCache
 from scrapy_rep.policies.service import Policies
 from tests.benchmarks import leaks
 from tests.play import play
@@ -36,7 +36,7 @@ async def test_nothing_grows_with_the_hosts(caplog):
     assert found.stats["robotstxt/forbidden"] > HOSTS / 2
     before, half, _, after = found.counts
     assert (
-        half.ours["scrapy_rep.policies.cache.Known"] > 10
+        half.ours["scrapy_rep.policies.lifecycle.Known"] > 10
     )  # there is something to count
     assert found.grown == {}
     for name in ("Task", "Future", "Deferred", "DelayedCall", "Timer"):

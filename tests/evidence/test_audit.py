@@ -24,9 +24,8 @@ from scrapy_rep.events.of_requests import (
 )
 from scrapy_rep.evidence import audit
 from scrapy_rep.evidence.audit import Audit
-from scrapy_rep.policies.cache import Known
-from scrapy_rep.policies.lifecycle import policy_of, standing_of
-from scrapy_rep.policies.news import copy_of
+from scrapy_rep.policies.agreed import copy_of
+from scrapy_rep.policies.lifecycle import Known, policy_of, standing_of
 from tests.audits import digest, of_type, records_of
 from tests.snapshots import facts_of, snapshot_of
 from tests.utils import Pages, coroutine_test, make_crawler

@@ -9,7 +9,7 @@ import pytest
 from scrapy import Request
 from scrapy.utils.defer import deferred_from_coro, maybe_deferred_to_future
 
-from scrapy_rep.policies.concurrency import LARGE_SIZE, FetchBound
+from scrapy_rep.policies.sharing import LARGE_SIZE, FetchBound
 from scrapy_rep.protocol.ruleset import RuleSet
 from scrapy_rep.store import MemoryStore
 from tests.policies.test_service import AGENT, ORIGIN, Answer, Crawl

@@ -19,11 +19,10 @@ from hypothesis import strategies as st
 from scrapy.utils.defer import deferred_from_coro, maybe_deferred_to_future
 
 from scrapy_rep.events import stream
-from scrapy_rep.policies import cache as cache_module
+from scrapy_rep.policies import lifecycle
 from scrapy_rep.policies import service as module
-from scrapy_rep.policies.cache import Known, PolicyCache
-from scrapy_rep.policies.concurrency import LARGE_SIZE
-from scrapy_rep.policies.lifecycle import Standing, State
+from scrapy_rep.policies.lifecycle import Known, PolicyCache, Standing, State
+from scrapy_rep.policies.sharing import LARGE_SIZE
 from scrapy_rep.protocol import Policy, parse, ruleset
 from scrapy_rep.store import MemoryStore, Snapshot
 from scrapy_rep.store.sqlite import SqliteStore
@@ -99,7 +98,7 @@ def failed(number: int) -> Known:
 
 
 def test_what_falls_out_is_remembered_in_less_memory_than_its_policy_takes(monkeypatch):
-    monkeypatch.setattr(cache_module, "LEAST_FALLEN", 0)
+    monkeypatch.setattr(lifecycle, "LEAST_FALLEN", 0)
     cache = PolicyCache(200_000)
     entries = []
     for number in range(500):

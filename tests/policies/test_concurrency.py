@@ -7,8 +7,8 @@ from typing import Any
 
 from scrapy.utils.defer import deferred_from_coro, maybe_deferred_to_future
 
-from scrapy_rep.policies import concurrency
-from scrapy_rep.policies.concurrency import FetchBound
+from scrapy_rep.policies import sharing
+from scrapy_rep.policies.sharing import FetchBound
 from tests.utils import coroutine_test, until
 
 WAYS = ["", "make_way", "note_answer", "make_way make_way", "make_way note_answer"]
@@ -51,7 +51,7 @@ async def test_every_place_comes_back_and_none_is_held_twice():
 
 @coroutine_test
 async def test_who_takes_long_makes_way_as_soon_as_there_is_room(monkeypatch):
-    monkeypatch.setattr(concurrency, "PATIENCE_SECONDS", 0.01)
+    monkeypatch.setattr(sharing, "PATIENCE_SECONDS", 0.01)
     bound = FetchBound(Places(), most=1, most_slow=1)  # type: ignore[arg-type]
     first = await bound.enter()
     await until(lambda: bound.slow)

@@ -15,7 +15,7 @@ from scrapy_rep import access
 from scrapy_rep.access import Exchange, Outcome, Validators, robots_url
 from scrapy_rep.events import stream
 from scrapy_rep.events.of_hosts import NewCopy
-from scrapy_rep.events.of_requests import Counted
+from scrapy_rep.events.of_requests import Counted, Failed
 from scrapy_rep.events.stream import Stream
 from scrapy_rep.judging.target import Agents
 from scrapy_rep.policies import Approval, Permissions, lifecycle
@@ -422,14 +422,17 @@ async def test_one_fetch_for_all_who_wait(clock, make_store):
 
 
 @service_test
-async def test_a_fault_of_ours_refuses_and_is_not_remembered(clock, make_store, caplog):
+async def test_a_fault_of_ours_refuses_and_is_not_remembered(clock, make_store):
     site = Site(NO_RULES)
     store = make_store()
     crawl = Crawl(site, store)
+    told: list[Failed] = []
+    crawl.events.listen(told.append, [Failed])
     site.error = RuntimeError("ours")
     assert not await crawl.allows()
     assert await crawl.kept() is None
-    assert "Could not learn" in caplog.text
+    assert "Could not learn" in told[0].sentence
+    assert told[0].raised is site.error
     site.error = None
     assert await crawl.allows()
     # Also where a copy that allows has expired.

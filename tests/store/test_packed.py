@@ -10,8 +10,7 @@ from typing import Any
 import pytest
 
 from scrapy_rep.protocol.decoding import MAX_SIZE
-from scrapy_rep.store import Snapshot
-from scrapy_rep.store.packed import pack, unpack
+from scrapy_rep.store import Snapshot, pack, unpack
 from tests.snapshots import changed, snapshot_of
 
 KEY = "https://example.com ExampleBot"

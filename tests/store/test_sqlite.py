@@ -18,8 +18,8 @@ from scrapy.utils.reactor import is_reactor_installed
 from scrapy.utils.test import get_crawler
 from twisted.internet.task import deferLater
 
+from scrapy_rep.store import pack
 from scrapy_rep.store import sqlite as sqlite_module
-from scrapy_rep.store.packed import pack
 from scrapy_rep.store.sqlite import (
     SCHEMA_VERSION,
     WRITES_PER_LOOK,

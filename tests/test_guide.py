@@ -72,33 +72,32 @@ def test_the_package_says_where_the_guide_is():
         assert repository in text
 
 
-# The questions that new users had, in words that they would type.
-QUESTIONS = {
-    "enable": ("start", "Enable it"),
-    "page refused": ("how", "See why a page was refused?"),
-    "why slow": ("how", "See why my crawl is slow, and who waits?"),
-    "exempt a request": ("how", "Exempt one request, or a whole crawl?"),
-    "cap Crawl-delay": ("how", "Slow down, or cap a delay?"),
-    "keep between runs": ("how", "Keep what was learned, and the job, between runs?"),
-    "two agents": ("how", "Obey the rules of two or more agents?"),
-    "AutoThrottle": (
-        "together",
-        "Delays: AutoThrottle, DOWNLOAD_DELAY, DOWNLOAD_SLOTS",
-    ),
-    "HTTPCACHE": ("together", "HTTP cache"),
-    "playwright": ("together", "scrapy-playwright"),
-    "FilesPipeline": ("together", "Files and images: FilesPipeline, ImagesPipeline"),
-    "scrapyd": ("together", "scrapyd, or several processes"),
-    "CrawlerProcess": ("together", "CrawlerProcess: several spiders in one process"),
-    "stats": ("stats", "Stats and log"),
-    "many workers": ("how", "Crawl with many workers?"),
-    "check my robots.txt": ("how", "Check my own robots.txt?"),
-    "unit test": ("testing", "In a unit test"),
-    "switch off in tests": ("testing", "Switch it off in tests"),
-    "parser only": ("how", "Use the parser alone, without Scrapy?"),
-    "migrate": ("moving", "From Scrapy's own middleware"),
-    "contribute": ("working", "Set it up"),
-}
+# The questions that new users had: page and section, and words that they would type.
+QUESTIONS = """
+start      Enable it: enable, install, setup, how to enable
+how        See why a page was refused?: page refused, forbidden, blocked
+how        See why my crawl is slow, and who waits?: why slow, stuck, waiting
+how        Exempt one request, or a whole crawl?: exempt a request, ignore robots.txt, bypass
+how        Slow down, or cap a delay?: cap Crawl-delay, maximum delay
+how        Keep what was learned, and the job, between runs?: keep between runs, persist
+how        Obey the rules of two or more agents?: two agents, multiple user agents
+how        See how many requests were refused?: how many refused
+how        Crawl with many workers?: many workers, distributed, several machines
+how        Check my own robots.txt?: check my robots.txt, lint, validator
+how        Use the parser alone, without Scrapy?: parser only, without Scrapy
+together   Delays: AutoThrottle, DOWNLOAD_DELAY, DOWNLOAD_SLOTS: AutoThrottle
+together   HTTP cache: HTTPCACHE
+together   scrapy-playwright: playwright
+together   Files and images: FilesPipeline, ImagesPipeline: FilesPipeline
+together   scrapyd, or several processes: scrapyd
+together   CrawlerProcess: several spiders in one process: CrawlerProcess
+stats      Stats and log: stats, statistics
+testing    In a unit test: unit test, test my spider, pytest
+testing    Switch it off in tests: switch off in tests, turn off, disable
+moving     From Scrapy's own middleware: migrate, migration, built-in
+working    Set it up: contribute, contributing
+"""
+QUESTION = re.compile(r"(?m)^(\w+) +(.+): (.+)$")
 
 
 @pytest.fixture(scope="module")
@@ -125,16 +124,22 @@ RESULTS = """new Promise(done => {
 
 
 @pytest.mark.browser
-@pytest.mark.parametrize("question", QUESTIONS)
-def test_a_search_finds_the_answer_in_one_step(question, guide, browser):
+@pytest.mark.parametrize(
+    ("name", "title", "typed"),
+    [
+        (name, title, typed)
+        for name, title, words in QUESTION.findall(QUESTIONS)
+        for typed in words.split(", ")
+    ],
+)
+def test_a_search_finds_the_answer_in_one_step(name, title, typed, guide, browser):
     """Its first result leads to the section, or to the page that begins with it."""
-    page, title = QUESTIONS[question]
-    url = f"{(guide / 'search.html').as_uri()}?q={quote(question)}"
+    url = f"{(guide / 'search.html').as_uri()}?q={quote(typed)}"
     found = json.loads(Page(browser, url).eval(RESULTS))
-    assert found, question
+    assert found, typed
     link, _, anchor = found[0].partition("#")
-    assert link.endswith(f"/{page}.html"), found
-    text = (guide / f"{page}.html").read_text(encoding="utf-8")
+    assert link.endswith(f"/{name}.html"), found
+    text = (guide / f"{name}.html").read_text(encoding="utf-8")
     after = text.partition(f'id="{anchor}"')[2] if anchor else text
     titles = re.findall(r"<h[1-3]>(.*?)<a ", after)
     assert html.unescape(titles[0]) == title

@@ -24,7 +24,7 @@ from tests.site import Site
 if TYPE_CHECKING:
     from pathlib import Path
 
-# The web of the example on a machine that has no loopback address but 127.0.0.1.
+# A spider of the example on a machine that has no loopback address but 127.0.0.1.
 ONE_ADDRESS = """
 from scrapy.cmdline import execute
 from example.web import _Server
@@ -37,7 +37,7 @@ def bind_where_possible(server):
     bind(server)
 
 _Server.server_bind = bind_where_possible
-execute(["scrapy", "crawl", "tour"])
+execute(["scrapy", "crawl", "guest"])
 """
 
 
@@ -107,27 +107,20 @@ def run(*arguments: str, anew: bool = False, **environment: str) -> Run:
 
 
 @pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Return where the runs of ``kept`` leave their items."""
-    return tmp_path_factory.mktemp("kept")
+def kept(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return where the run of ``kept`` leaves its items."""
+    return tmp_path_factory.mktemp("kept") / "items.jsonl"
 
 
 @pytest.fixture(scope="module")
-def runs(folder: Path) -> dict[str, Run]:
+def runs(kept: Path) -> dict[str, Run]:
     """Return what came of all these runs, which wait for delays at the same time."""
-    kept = ("-m", "scrapy", "crawl", "kept", "-O")
+    crawl = ("-m", "scrapy", "crawl")
     commands = {
-        "tour": ("-m", "scrapy", "crawl", "tour", "-L", "DEBUG"),
-        "guest": ("-m", "scrapy", "crawl", "guest"),
-        "one address": ("-c", ONE_ADDRESS),
-        "kept": (*kept, str(folder / "kept.jsonl")),
-        "no evidence": (
-            *kept,
-            str(folder / "no evidence.jsonl"),
-            "-s",
-            "REP_EVIDENCE=0",
-        ),
         "fleet": ("-m", "example.fleet"),  # with a server of its own
+        "tour": (*crawl, "tour", "-L", "DEBUG"),
+        "guest": ("-c", ONE_ADDRESS),
+        "kept": (*crawl, "kept", "-O", str(kept)),
     }
     with ThreadPoolExecutor(len(commands)) as pool:
         results = pool.map(
@@ -154,9 +147,7 @@ TOUR = {
 GUEST = TOUR | {"for ExampleBot": "1 0 1 - line 2: Disallow: /"}
 
 
-@pytest.mark.parametrize(
-    ("name", "expected"), [("tour", TOUR), ("guest", GUEST), ("one address", TOUR)]
-)
+@pytest.mark.parametrize(("name", "expected"), [("tour", TOUR), ("guest", GUEST)])
 def test_log_and_table(runs, name, expected):
     done = runs[name]
     assert done.status == 0, done.log
@@ -168,7 +159,7 @@ def test_log_and_table(runs, name, expected):
     assert list(rows) == list(expected)
     for about, row in rows.items():
         cells = row.cells
-        if name == "one address" and cells.endswith("..."):  # host names are longer
+        if name == "guest" and cells.endswith("..."):  # host names are longer
             cells += expected[about][len(cells) - 3 :]
             cells = cells.replace("...", "", 1)
         assert cells == expected[about]
@@ -205,7 +196,6 @@ def test_servers_saw_nothing_disallowed(runs):
             r"Refused: \S+/cart/sale, for line 2 of its robots.txt: Disallow: /cart/",
         ),
         ("guest", r"\[scrapy_rep\] INFO: robots.txt of \S+ allows us nothing"),
-        ("no evidence", r"Nothing shows that its page might be fetched"),
     ],
 )
 def test_log_says(runs, name, said):
@@ -243,10 +233,10 @@ PAGES = 19
 """Those of the tour; one more request is answered with a redirect."""
 
 
-def test_items_have_the_digest_of_what_let_their_pages_be_fetched(runs, folder):
+def test_items_have_the_digest_of_what_let_their_pages_be_fetched(runs, kept):
     done = runs["kept"]
     assert done.status == 0, done.log
-    found = items(folder / "kept.jsonl")
+    found = items(kept)
     assert len(found) == PAGES
     assert {tuple(item) for item in found} == {("url", "robots_txt", "allowed_by")}
     number = Counter(item["robots_txt"] for item in found)
@@ -256,12 +246,6 @@ def test_items_have_the_digest_of_what_let_their_pages_be_fetched(runs, folder):
     allowed_by = {urlsplit(item["url"]).path: item["allowed_by"] for item in found}
     assert allowed_by["/cart/help"].startswith("Allow: /cart/help")
     assert allowed_by["/notes"] == "no robots.txt (404)"
-
-
-def test_items_without_evidence_go_no_further(runs, folder):
-    assert runs["no evidence"].status == 0, runs["no evidence"].log
-    assert items(folder / "no evidence.jsonl") == []
-    assert f"'item_dropped_count': {PAGES}" in runs["no evidence"].log
 
 
 def tour_of(site: Site) -> Run:
@@ -308,12 +292,12 @@ FLEET = {
     "for others only": "1 4 -",
     # Once more for "at another host".
     "disallows paths": "2 4 - /cart/, /cart/sale, /shoes?sort=price",
-    "Crawl-delay: 1": "1 10 1 s",
+    "Crawl-delay: 1": "1 6 1 s",
     "none (404)": "1 2 -",
     "503, then fine": "2 2 - /search",
     "at another host": "1 2 - /cart/",
     "for ExampleBot": "1 2 - /drafts/",
-    "Crawl-delay: 0.5": "1 10 0.5 s",
+    "Crawl-delay: 0.5": "1 6 0.5 s",
     "no delay": "1 100 -",
 }
 

@@ -37,7 +37,7 @@ def main() -> None:
     with redis_server() as url:
         web.start()
         hosts = len(web.addresses)
-        print(f"{WORKERS} workers crawl {hosts} hosts, in some 15 s.", flush=True)
+        print(f"{WORKERS} workers crawl {hosts} hosts, in some 10 s.", flush=True)
         # Keys of this run only, so that nothing else on the server is touched.
         run = f"scrapy_rep-example-{token_hex(4)}"
         try:

@@ -173,11 +173,11 @@ def pages(number: int) -> dict[str, Answer]:
 
 # Enough for several workers to have something to share.
 HOSTS_FOR_A_FLEET = HOSTS | {
-    "slow": replace(HOSTS["slow"], pages=pages(10)),
+    "slow": replace(HOSTS["slow"], pages=pages(6)),
     "calm": Host(
         about="Crawl-delay: 0.5",
         robots=[Answer("User-agent: *\nCrawl-delay: 0.5\n")],
-        pages=pages(10),
+        pages=pages(6),
     ),
     "large": Host(
         about="no delay",

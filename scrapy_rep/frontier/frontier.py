@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from heapq import heappop
+from collections import OrderedDict, deque
+from heapq import heapify, heappop, heappush
+from itertools import count
 from math import inf
 from random import randrange
 from time import monotonic
@@ -11,8 +13,7 @@ from typing import TYPE_CHECKING
 from scrapy_rep.engine.tools import Alarm
 from scrapy_rep.events.of_hosts import GoesOn, PutOff
 from scrapy_rep.events.waits import ASKED, PACE, TURN, Held
-from scrapy_rep.frontier.permits import Permits
-from scrapy_rep.frontier.places import WINDOW, Places
+from scrapy_rep.frontier.places import WINDOW, Permits, Places
 from scrapy_rep.judging.ruling import UNREACHABLE
 
 if TYPE_CHECKING:
@@ -26,42 +27,50 @@ if TYPE_CHECKING:
 
 FULL_RECHECKS_PER_POP = 2
 TOLD_ELSEWHERE = frozenset({ASKED, PACE, UNREACHABLE})
-"""After a wait for one of these, the log has no line that the host goes on."""
+"""After these waits the log has no line that the host goes on."""
 SWEEP_SECONDS = 0.03
-"""Seconds after which we look again which of the requests that the engine has are done."""
+"""So often we look which of the requests that the engine has are done."""
 
 
 class Frontier:
     """Hands out the request of the host that has been due for longest, if it may go now.
 
-    Of a host, the request that Scrapy would send next goes first.
+    Of a host, the request that Scrapy would send next goes first. The deques and the heap may hold
+    queues that have gone elsewhere since: they are skipped, so a step takes O(log n) for n queues.
     """
 
     def __init__(self, crawl: Crawl, ledger: Ledger, spider: Spider) -> None:
-        """The crawl begins, and this holds back what must wait."""
         crawl.is_queued = True
         self._permits = permits = Permits(crawl)
+        self._engine, self._events = crawl.engine, crawl.events
         self._ledger = ledger
         self.places = places = Places(permits, ledger, spider)
-        places.enter = self._enter
+        places.enter, places.make_due = self._enter, self._make_due
+        self.due: deque[HostQueue] = deque()
+        self.unknown: deque[HostQueue] = deque()
+        self.full: OrderedDict[str, deque[HostQueue]] = OrderedDict()
+        """By download slot, as a slot may be full for many hosts at once."""
+        self.later: list[tuple[float, int, HostQueue]] = []
+        """A heap: when each is due, a number that no other has, and the queue."""
+        self._numbers = count()
         # What a ledger tells
         self.arrive, self.found = places.arrive, places.found
         self.came, self.drop = places.came, places.discard
         self.taken: dict[Request, tuple[Place, Entry]] = {}
-        """The requests that the engine has, each with its place and entry."""
+        """The requests that the engine has."""
         self._asked = 0
-        """How many policies are being asked for ahead of need."""
-        self._asks = 0  # those that ever were
+        """How many policies are being asked for ahead."""
+        self._asks = 0  # that ever were
         self._is_idle = False
         self._sweeper = Alarm(self._sweep_again)
         self.wake = permits.wake
         self._alarm = Alarm(permits.wake)
-        permits.engine.back_out_while(self.is_all_promised)
+        crawl.engine.back_out_while(self.is_all_promised)
         permits.waits.queue = self
 
     @property
     def room(self) -> int:
-        """How many places more have room in its window; below 0: it has more than it should."""
+        """For how many more places its window has room; below 0: too many."""
         return WINDOW - len(self.places)
 
     # What goes, and what comes back
@@ -81,7 +90,7 @@ class Frontier:
 
     def sweep(self) -> None:
         """Tell the ledger of the requests that are done since we last looked."""
-        engine = self._permits.engine
+        engine = self._engine
         gone = [self.taken.pop(request) for request in engine.done_with(self.taken)]
         kept = [(place, entry[2]) for place, entry in gone if entry[2] is not None]
         if kept:
@@ -94,22 +103,19 @@ class Frontier:
             self._sweeper.set(SWEEP_SECONDS)
 
     def pop(self) -> Request | None:
-        """Return a request that may be sent now; ``None``: there is none.
-
-        Then the engine is woken when there may be one.
-        """
+        """Return a request that may be sent now; ``None``: the engine is woken when there may be one."""
         places = self.places
         if not (places.count and self._ledger.is_ready):
             return None
-        if places.later:
-            places.wake_due()
-        if places.unknown:
+        if self.later:
+            self._wake_due()
+        if self.unknown:
             self._ask_ahead()
-        if places.full:
-            places.recheck_full(FULL_RECHECKS_PER_POP)
+        if self.full:
+            self._recheck_full(FULL_RECHECKS_PER_POP)
         request = self._pop_due()
-        if request is None and places.full:
-            places.recheck_full(len(places.full))
+        if request is None and self.full:
+            self._recheck_full(len(self.full))
             request = self._pop_due()
         if request is None:
             self._ask_ahead()
@@ -121,15 +127,16 @@ class Frontier:
 
     def _rest(self) -> None:
         """Have the engine woken when a request may be sent."""
-        if self.places.later:
-            self._alarm.set(self.places.left())
+        if self.later:
+            self._alarm.set(self._left())
         if self.places.count:
             self._is_idle = True
             self._permits.waits.note_idle()
 
     def _pop_due(self) -> Request | None:
-        while self._ledger.is_ready and (queue := self.places.take_due()) is not None:
-            if (request := self._pop_from(queue)) is not None:
+        while self.due and self._ledger.is_ready:
+            queue = self.due.popleft()
+            if queue.where == "due" and (request := self._pop_from(queue)) is not None:
                 return request
         return None
 
@@ -137,7 +144,7 @@ class Frontier:
         """Return a request of *queue*; ``None``: it waits, or comes again in its turn."""
         wait = self._permits.slot_left(queue)
         if wait == inf:
-            self.places.put(queue, "full")
+            self._put(queue, "full")
             return None
         place = self._next_place(queue)
         if place is None:
@@ -152,7 +159,7 @@ class Frontier:
         if not place.count:
             self.places.discard(place)
         if queue.places:  # it is looked at again, now or when they have come
-            self.places.put(queue, "asked" if place.filling else "due")
+            self._put(queue, "asked" if place.filling else "due")
         return None
 
     def _next_place(self, queue: HostQueue) -> Place | None:
@@ -164,12 +171,16 @@ class Frontier:
                     self.places.fill(place)  # else it is not known how urgent it is
             places = sorted(places, key=lambda place: place.urgency)
         where: Where | None = None
+        may_hold = self._ledger.hold_of
         soonest, why = inf, ""
         for place in places:
             if place.key is None and (request := self.places.next_of(place)):
                 place.key = self._permits.host_slot_key(request)[2]
             held: tuple[float, str] | Where | None = "asked" if place.filling else None
-            held = held or self._ledger.hold_of(place) or self._permits.hold_of(place)
+            if held is None and may_hold is not None:
+                held = may_hold(place)
+            if held is None:
+                held = self._permits.hold_of(place)
             if held is not None or place.held_by:
                 self._note(place, held)
             if held is None:
@@ -179,7 +190,7 @@ class Frontier:
             elif where != "unknown":
                 where = held
         if where is not None and (where == "unknown" or soonest == inf):
-            self.places.put(queue, where)
+            self._put(queue, where)
         elif queue.places:
             self._park(queue, soonest, why)
         return None
@@ -197,7 +208,7 @@ class Frontier:
         elif self._ledger.fills_ahead and 2 * len(place.hand) <= self._ledger.at_hand:
             self.places.fill(place)
         if queue.places:
-            self.places.put(queue, "due")
+            self._put(queue, "due")
         if request is None:
             return None
         if not (place.ask_ahead or place.is_gone):
@@ -205,7 +216,7 @@ class Frontier:
         if not self.taken:
             self._sweeper.set(SWEEP_SECONDS)
         self.taken[request] = place, entry
-        self._permits.engine.handed_out.add(queue.slot, queue.host, request)
+        self._engine.handed_out.add(queue.slot, queue.host, request)
         if entry[2] is not None:
             self._ledger.note_taken()
         return request
@@ -219,22 +230,74 @@ class Frontier:
         self._ledger.done([(place, entry[2])])
         return True
 
-    # Where a place is
+    # When each host is looked at
 
     def _enter(self, place: Place) -> None:
         """Note that something waits in *place* again."""
         if place.queue.where == "gone" and self._permits.is_new(place):
             self._note(place, "unknown")
-            self.places.put(place.queue, "unknown")
-        else:  # what holds other places of its host need not hold this one
-            self.places.make_due(place.queue)
+            self._put(place.queue, "unknown")
+        elif place.queue.where not in {"due", "full"}:
+            # What holds other places of its host need not hold this one.
+            self._put(place.queue, "due")
+
+    def _put(self, queue: HostQueue, where: Where) -> None:
+        """Put *queue* at the end of the place *where*."""
+        queue.where = where
+        if where == "due":
+            self.due.append(queue)
+        elif where == "unknown":
+            self.unknown.append(queue)
+        elif where == "full":
+            self.full.setdefault(queue.slot, deque()).append(queue)
+
+    def _make_due(self, queue: HostQueue) -> None:
+        """Let *queue* be looked at again in its turn, once it has a free place."""
+        if queue.where not in {"due", "full"}:
+            self._put(queue, "due")
 
     def _park(self, queue: HostQueue, wait: float, cause: str) -> None:
-        self.places.park(queue, wait)
-        self._permits.events.tell(PutOff(queue.host, wait, cause))
+        """Let *queue* wait for so many seconds."""
+        queue.where = "later"
+        queue.due_at = monotonic() + wait
+        if len(self.later) > 2 * len(self.places) + 16:  # most entries were replaced
+            self.later = [*filter(_is_held, self.later)]
+            heapify(self.later)
+        heappush(self.later, (queue.due_at, next(self._numbers), queue))
+        self._events.tell(PutOff(queue.host, wait, cause))
+
+    def _left(self) -> float:
+        """Return the seconds until the next queue may be due; ``inf``: none waits."""
+        return self.later[0][0] - monotonic() if self.later else inf
+
+    def _wake_due(self) -> None:
+        later, now = self.later, monotonic()
+        while later and later[0][0] <= now:
+            entry = heappop(later)
+            if _is_held(entry):
+                self._put(entry[2], "due")
+
+    def latest(self) -> Iterator[HostQueue]:
+        """Return those that wait for a time, the one that waits for longest first."""
+        return (each[2] for each in sorted(self.later, reverse=True) if _is_held(each))
+
+    def _recheck_full(self, most: int) -> None:
+        """Let one queue of up to *most* slots be looked at, if it has a free place now."""
+        for _ in range(min(most, len(self.full))):
+            slot, waiting = self.full.popitem(last=False)
+            for _ in range(len(waiting)):
+                queue = waiting.popleft()
+                if queue.where != "full":
+                    continue
+                if self._permits.slot_left(queue) < inf:
+                    self._put(queue, "due")
+                    break
+                waiting.append(queue)
+            if waiting:
+                self.full[slot] = waiting
 
     def _note(self, place: Place, held: tuple[float, str] | Where | None) -> None:
-        """Note what *place* waits for; tell the ledger of something else, the log that it goes on."""
+        """Note what *place* waits for; tell the ledger of that, and the log that it goes on."""
         now, host, before = monotonic(), place.host, _as_told(place)
         seconds, cause = (0.0, ASKED) if isinstance(held, str) else held or (0.0, "")
         if not cause and place.held_by not in TOLD_ELSEWHERE:
@@ -242,20 +305,20 @@ class Frontier:
             if not (keeper.refuses(host) or keeper.is_used_up(host)):
                 waited = now - place.held_since
                 goes_on = GoesOn(host, place.held_by, waited, place.count)
-                self._permits.events.tell(goes_on)
+                self._events.tell(goes_on)
         if cause != place.held_by:
             place.held_by, place.held_since = cause, now
         place.held_until = now + seconds if seconds else 0.0
         cause, until = _as_told(place)
         if cause != before[0] or abs(until - before[1]) > 1:
-            at = self._permits.events.at(until) if until else None
+            at = self._events.at(until) if until else None
             self._ledger.note_wait(place, cause, at)
 
-    # Policies are asked for ahead of need: they are known, or on their way, in time
+    # Policies are asked for ahead of need
 
     def _ask_ahead(self) -> None:
         """Ask for policies that are not known, as many at a time as may be."""
-        unknown, permits = self.places.unknown, self._permits
+        unknown, permits = self.unknown, self._permits
         while unknown and (policies := permits.policies) is not None:
             bound = policies.bound
             if self._asked >= permits.most_asked + bound.slow:
@@ -272,10 +335,10 @@ class Frontier:
                 if permits.hold_of(place) == "unknown":
                     self._ask(place, policies)
                     if len(queue.places) > 1:
-                        self.places.make_due(queue)  # another place may go meanwhile
+                        self._make_due(queue)  # another place may go meanwhile
                     break
             else:  # known by now
-                self.places.make_due(queue)
+                self._make_due(queue)
 
     def _ask(self, place: Place, policies: Policies) -> None:
         page = self.places.next_of(place) or place.page()
@@ -291,29 +354,27 @@ class Frontier:
             # again would send requests for robots.txt and nothing else.
             place.asked = place.ask_ahead = False
             if place.queue.where != "gone":
-                self.places.make_due(place.queue)
+                self._make_due(place.queue)
             self.wake()
 
         asking.addBoth(answered)
 
     def is_all_promised(self) -> bool:
-        """Tell whether the engine need not ask, as it is woken in time.
-
-        Each free place is promised to a request here whose policy is asked for, and nothing
-        else is due. A policy that takes long has a place lent, and its requests are promised none.
+        """Tell whether the engine need not ask: each free place is promised to a request here whose
+        policy is asked for (one that takes long has a place lent), and nothing else is due.
         """
-        policies, places = self._permits.policies, self.places
+        policies = self._permits.policies
         if not self._asked or policies is None:
             return False
         promised = self._asked - policies.bound.slow + policies.bound.prompt
-        if not 0 < self._permits.engine.free_places() <= promised:
+        if not 0 < self._engine.free_places() <= promised:
             return False
-        if places.due or places.full or places.left() <= 0:
+        if self.due or self.full or self._left() <= 0:
             return False
         self._rest()
         return True
 
-    # What a person is told (``log.waits.Queue``)
+    # What a person is told (``events.waits.Queue``)
 
     def held(self) -> Iterator[Held]:
         now = monotonic()
@@ -335,13 +396,14 @@ class Frontier:
         )
 
     def next_due(self) -> float:
-        places = self.places
-        if places.due or places.full or places.unknown:
+        if self.due or self.full or self.unknown:
             return 0.0
-        soonest = places.left()
+        soonest = self._left()
         if self._asked:  # asking may wait for a parked host, too
             left = self._permits.keeper.parked_left
-            asked = (each.host for each in places.queues() if each.where == "asked")
+            asked = (
+                each.host for each in self.places.queues() if each.where == "asked"
+            )
             soonest = min([soonest, *map(left, asked)])
         return soonest
 
@@ -356,7 +418,12 @@ class Frontier:
 
 
 def _as_told(place: Place) -> tuple[str, float]:
-    """Return what a ledger is told that *place* waits for, and until when."""
+    """Return what a ledger is told of a wait, and until when."""
     if place.held_by in {PACE, ASKED}:  # these change all the time
         return "", 0.0
     return place.held_by, place.held_until
+
+
+def _is_held(entry: tuple[float, int, HostQueue]) -> bool:
+    due_at, _, queue = entry
+    return queue.where == "later" and queue.due_at == due_at

@@ -66,14 +66,14 @@ NEW_REQUEST = "INSERT OR IGNORE INTO requests VALUES (?, ?, ?, ?, ?)"
 NEW_SEEN = "INSERT OR IGNORE INTO seen VALUES (?)"
 NEW_FACT = "INSERT OR REPLACE INTO facts VALUES (?, ?)"
 BUSY_TIMEOUT = 10.0
-"""Seconds to wait for another program's write when the file is opened; never later."""
+"""Seconds to wait for another program's write, when the file is opened only."""
 CACHE_KIB = 8192
 CHECKPOINT_AFTER = 8000
-"""After so many changed rows, those of triggers too, a thread copies the write-ahead log into the file."""
+"""After so many changed rows a thread copies the write-ahead log into the file."""
 VFS = ""
-"""SQLite's interface to the file system; its default."""
+"""SQLite's interface to the file system; "": its default."""
 MOST_UNREADABLE = 20_000
-"""After so many ranges of a damaged file that cannot be read, the rest is given up."""
+"""After so many unreadable ranges of a damaged file the rest is given up."""
 MOST_ID = 2**32
 """No request has this number."""
 
@@ -83,20 +83,17 @@ class Changes:
     """What the next transaction writes. Places go by their numbers."""
 
     names: dict[int, str] = field(default_factory=dict)
-    """Place -> its name, for each place of ``requests``."""
     requests: list[tuple[int, int, int, int, bytes]] = field(default_factory=list)
     """Number, place, rank, order and body of each."""
     seen: set[bytes] = field(default_factory=set)
     done: set[int] = field(default_factory=set)
-    """The numbers of requests that are to be deleted."""
     waits: dict[int, tuple[str, float | None]] = field(default_factory=dict)
-    """Place -> why it waits, until when."""
 
     def __bool__(self) -> bool:
         return bool(self.requests or self.done or self.seen or self.waits)
 
     def statements(self, in_hand: Mapping[str, int]) -> Statements:
-        """Return what writes them; *in_hand*: how many requests of a host the crawl has taken."""
+        """*in_hand*: how many requests of each host the crawl has taken."""
         waits = [(*wait, number) for number, wait in self.waits.items()]
         return [
             (NEW_PLACE, self.names.items()),
@@ -109,23 +106,17 @@ class Changes:
 
 
 def number_of(name: str) -> int:
-    """Return the number of the place of this *name*: two have the same as good as never.
-
-    If they had, requests of both would wait for the same; judged is each by itself.
-    """
+    """Two places that had the same would wait for each other; each request is judged by itself."""
     digest = blake2b(name.encode(), digest_size=8).digest()
     return int.from_bytes(digest, "big") >> 1
 
 
 class JobFile(SqliteFile, OneForEachCrawler):
-    """The file in the job directory *folder*, which no other crawl may have open.
+    """The file in the job directory *folder*, which no other crawl may have open (``JobError``).
 
-    Raises ``JobError``, which says why, if it cannot be opened. A file that is damaged, now or
-    later, is set aside, and what can be read of it goes into a new one.
-
-    A commit is over when the operating system has the log, without a sync, so a kill of the
-    process loses none. Copying the log into the file syncs, which takes time, so a thread
-    does it.
+    What can be read of a damaged one goes into a new one. A commit ends when the operating system
+    has the log, so a kill of the process loses none; a thread copies the log into the file, which
+    syncs, and so takes time.
     """
 
     application_id, schema, schema_version = APPLICATION_ID, SCHEMA, SCHEMA_VERSION
@@ -155,11 +146,11 @@ class JobFile(SqliteFile, OneForEachCrawler):
         self.close()
 
     def rows(self, sql: str, args: tuple[Any, ...] = ()) -> list[Any]:
-        """Return what *sql* selects. Raises ``sqlite3.Error``."""
+        """Raises ``sqlite3.Error``."""
         return self._work(lambda db: db.execute(sql, args).fetchall())
 
     def write(self, statements: Statements) -> None:
-        """Execute each of *statements* for each of its rows, or raise ``sqlite3.Error`` and none."""
+        """Execute each for each of its rows, or raise ``sqlite3.Error`` and none."""
         changed = self._work(_transact, statements)
         is_due = self._has_log and changed - self._copied >= CHECKPOINT_AFTER
         if is_due and (self._copying is None or self._copying.done()):
@@ -167,7 +158,6 @@ class JobFile(SqliteFile, OneForEachCrawler):
             self._copying = self._worker.submit(_copy_log, self.path)
 
     def close(self) -> None:
-        """Close the file; without that, it is left as a kill would leave it."""
         if self.is_closed:
             return
         self.is_closed = True
@@ -200,7 +190,6 @@ class JobFile(SqliteFile, OneForEachCrawler):
             )
 
     def _replace(self, error: sqlite3.DatabaseError) -> None:
-        """Set the file aside, and carry what can be read over to a new one."""
         if self._copying is not None:
             self._copying.result()
         self._copied = 0
@@ -234,7 +223,7 @@ def _connect(path: Path) -> sqlite3.Connection:
 
 
 def _lock(folder: Path) -> sqlite3.Connection:
-    """Return a lock that keeps other crawls away from *folder* for as long as it is open.
+    """Keep other crawls away from *folder* for as long as the result is open.
 
     SQLite's locks end with the process, and work between crawls of one process, too.
     """
@@ -256,7 +245,7 @@ def _lock(folder: Path) -> sqlite3.Connection:
 
 
 def _transact(db: sqlite3.Connection, statements: Statements) -> int:
-    """Execute them all, or none; return how many rows have changed since *db* was opened."""
+    """Return how many rows have changed since *db* was opened."""
     with db:
         db.execute("BEGIN IMMEDIATE")
         for statement, rows in statements:
@@ -276,7 +265,7 @@ def _copy_log(path: Path) -> None:
 
 
 def _salvage(old: sqlite3.Connection, new: sqlite3.Connection) -> tuple[str, str]:
-    """Copy what can be read of *old* into *new*, which is empty; return what was, and is lost."""
+    """Copy what can be read of *old* into the empty *new*; return what was, and is lost."""
     requests = seen = 0
     lost = "How many more requests there were is not known."
     names: dict[int, str] = {}
@@ -306,9 +295,9 @@ def _salvage(old: sqlite3.Connection, new: sqlite3.Connection) -> tuple[str, str
 def _readable(
     old: sqlite3.Connection, table: str, last: int, key: Callable[[int], object]
 ) -> Iterator[tuple[Any, ...]]:
-    """Yield the rows of *table*, some of them twice, up to *last*, that can be read.
+    """Yield the rows of *table* up to *last* that can be read, some of them twice.
 
-    *key* returns the key of a row for a number. A range that cannot be read is cut into two.
+    *key* makes the key of a row of a number. A range that cannot be read is cut into two.
     """
     ranges, failures = [(0, last)], 0
     while ranges and failures < MOST_UNREADABLE:

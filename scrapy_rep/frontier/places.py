@@ -1,28 +1,36 @@
-"""Places: the requests of one host that whatever holds one of them holds all.
-
-Of each place, some requests are at hand, and the others behind them in the ledger.
-"""
+"""Where a request waits, with all that whatever holds it holds, too; and whether these may go."""
 
 from __future__ import annotations
 
-from collections import OrderedDict, deque
+from contextlib import suppress
 from hashlib import sha256
-from heapq import heapify, heappop, heappush
-from itertools import count
+from heapq import heappop, heappush
 from math import inf
-from time import monotonic
 from typing import TYPE_CHECKING
+from zlib import crc32
 
+from scrapy_rep.engine.downloader import HOST
+from scrapy_rep.events.waits import PACE
 from scrapy_rep.frontier.ledger import FIRST, LAST, HostQueue, Place, unpacked
+from scrapy_rep.judging.ruling import PARKED
+from scrapy_rep.judging.target import EXEMPT_KEY, INSTEAD_KEY, SLOT_KEY, judged
+from scrapy_rep.settings import LONGEST_AT_PROMPT
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from scrapy import Request, Spider
 
+    from scrapy_rep.crawl import Crawl
     from scrapy_rep.frontier.ledger import Entry, Key, Ledger, Where
-    from scrapy_rep.frontier.permits import Permits
+    from scrapy_rep.protocol import Agent
 
+HOST_START = len("https://")
+"""No slash before this one ends a host."""
+MOST_STARTS = 4096
+SAID_OF_ORIGIN = frozenset({EXEMPT_KEY, INSTEAD_KEY, SLOT_KEY})
+NOT_JUDGED: tuple[Agent, str] = ("", "")
+UNJUDGED: Key = (None, *NOT_JUDGED, False)
 MOST_OCTETS_AT_HAND = 16 * 2**20
 """Octets of requests at hand that the ledger has, too."""
 WINDOW = 20_000
@@ -31,16 +39,162 @@ FEW_AT_HAND = 4
 """Requests of a place that are read at a time while there are many octets at hand."""
 
 
-class Places:
-    """All places in which something waits, when their hosts are looked at, and what is at hand.
+class Permits:
+    """All that the frontier asks of policies, paces, downloader and engine."""
 
-    What is at hand stays bounded, if ``Ledger.fill`` can bring it again; other requests are nowhere
-    else. The deques and the heap may hold queues that have gone elsewhere since: they are
-    skipped. So each step takes O(log n) for n queues, and most take O(1).
+    def __init__(self, crawl: Crawl) -> None:
+        self._crawl = crawl
+        self.engine = crawl.engine
+        self.keeper = crawl.keeper
+        self._agents = crawl.agents
+        self._judge = crawl.judge
+        self.events = crawl.events
+        self.waits = crawl.waits
+        self._may_wait_long = crawl.settings.wait
+        self.policies = crawl.policies if crawl.is_judged else None
+        """``None``: no request is judged."""
+        free_places = crawl.crawler.settings.getint("CONCURRENT_REQUESTS") or 16
+        self.most_asked = 2 * free_places
+        """Of how many policies are asked for ahead at a time, those that take long aside."""
+        by_host = self.engine.names_slots_by_host
+        self._starts_tell = by_host and not callable(crawl.settings.pace_by)
+        self._of_starts: dict[str, tuple[str, str, str | None]] = {}
+        """What ``_of_request`` returns of all URLs that begin so."""
+        has_cache = crawl.is_judged and crawl.has_cache
+        self._is_away = crawl.policies.is_away if has_cache else None
+        """Tells of an origin that its robots.txt cannot be fetched; ``None``: that does not matter."""
+
+    # Where a request belongs
+
+    def host_slot_key(self, request: Request) -> tuple[str, str, Key]:
+        """Return the host whose pace *request* keeps, its download slot, and what judges it."""
+        url = request.url
+        end = url.find("/", HOST_START)
+        if end > 0 and self._starts_tell and SAID_OF_ORIGIN.isdisjoint(request.meta):
+            of_starts, start = self._of_starts, url[:end]
+            if start not in of_starts:
+                if len(of_starts) >= MOST_STARTS:
+                    of_starts.clear()
+                of_starts[start] = self._of_request(request)
+            host, slot, origin = of_starts[start]
+        else:
+            host, slot, origin = self._of_request(request)
+        try:
+            if origin is None:
+                return host, slot, UNJUDGED
+            header = self._agents.header(request)
+            agent = self._agents.of(request, header)
+        except ValueError:  # the gate will say what is wrong
+            return host, slot, UNJUDGED
+        was_looked_up = (
+            self._is_away is not None
+            and request in self.engine.handed_out.sent_back
+            and self._is_away(origin, lambda: request)
+        )
+        return host, slot, (origin, agent, header, was_looked_up)
+
+    def _of_request(self, request: Request) -> tuple[str, str, str | None]:
+        """Return the host, the slot and the origin of *request*, ``None``: it is not judged."""
+        found = None
+        with suppress(ValueError):  # the gate will say what is wrong
+            found = judged(request.url, request.meta)
+        origin = None if found is None else found[1]
+        return self.keeper.host_of(request), self.engine.slot_of(request), origin
+
+    def usual(self, origin: str | None) -> tuple[Agent, str]:
+        """Return agent and header of a request to *origin* that has none of its own."""
+        return (self._agents.of(), self._agents.header()) if origin else NOT_JUDGED
+
+    # Whether it may go
+
+    def slot_left(self, queue: HostQueue) -> float:
+        """Return the seconds until its slot may start another request to its host.
+
+        0: now; ``inf``: once it has a free place. A host with an interval has one place, until the
+        answer begins.
+        """
+        host, engine = queue.host, self.engine
+        if self.keeper.interval(host) and engine.handed_out.by(HOST, host):
+            return inf
+        wait = engine.free_in(queue.slot)
+        return 0.0 if 0 < wait < inf and self._is_refused(host) else wait
+
+    def hold_of(self, place: Place) -> tuple[float, str] | Where | None:
+        """Return the seconds that *place* waits, and why; or where; ``None``: it may go.
+
+        A place whose requests the gate will refuse may go, too.
+        """
+        keeper, host = self.keeper, place.queue.host
+        if keeper.has_budgets and keeper.is_used_up(host):
+            return None  # so that it is refused now
+        if keeper.is_any_parked() and (wait := keeper.parked_left(host)):
+            # Nor is a parked host asked for its robots.txt.
+            is_refused = keeper.is_down(host) or self._is_refused(host)
+            return None if is_refused else (wait, PARKED)
+        if not self._may_wait_long and self._is_refused(host):
+            return None
+        origin, agent, _, was_looked_up = place.key or UNJUDGED
+        is_away = None if was_looked_up else self._is_away
+        if (
+            origin is not None
+            and (policies := self.policies) is not None
+            # A page that the HTTP cache has need not wait.
+            and not (is_away and is_away(origin, place.page))
+        ):
+            now = policies.now()
+            known = policies.peek(origin, place.page, now)
+            if known is not None:
+                ruling = self._judge.rule_line(known, agent, now)
+                if ruling.objection is not None:
+                    # When that time comes.
+                    place.ask_ahead = place.ask_ahead or known.requests_wait
+                    return ruling.seconds, ruling.objection.cause
+                if ruling.interval or keeper.keeps_intervals:
+                    keeper.keep(host, origin, ruling.interval)
+            elif place.ask_ahead:
+                return "asked" if place.asked else "unknown"
+        if wait := keeper.pace_left(host):
+            return wait, PACE
+        return None
+
+    def is_known(self, place: Place) -> bool:
+        """Tell whether what decides for *place* is known, or nothing does."""
+        origin = (place.key and place.key[0]) or ""
+        policies = self.policies if origin else None
+        return policies is None or policies.peek(origin, place.page) is not None
+
+    def is_new(self, place: Place) -> bool:
+        """Tell whether nothing was ever known of what decides for *place*."""
+        origin = (place.key and place.key[0]) or ""
+        policies = self.policies if origin else None
+        return policies is not None and not policies.remembers(origin)
+
+    def _is_refused(self, host: str) -> bool:
+        """Tell whether the gate refuses requests to *host*, as they would wait for too long."""
+        if self._may_wait_long:
+            return False
+        wait = max(self.keeper.pace_left(host), self.keeper.parked_left(host))
+        return wait > LONGEST_AT_PROMPT
+
+    # The engine
+
+    def wake(self) -> None:
+        """Make the engine ask for a request; before it has begun, it will do so anyway."""
+        engine = self._crawl.crawler.engine
+        if engine is not None and engine.scraper.slot is not None:
+            self.engine.wake()
+
+
+class Places:
+    """All places in which something waits, and what of it is at hand; the rest is in the ledger.
+
+    What is at hand stays bounded, if ``Ledger.fill`` can bring it again.
     """
 
     enter: Callable[[Place], None]
     """Called with a place in which something waits again."""
+    make_due: Callable[[HostQueue], None]
+    """Called with a host of which something has come to hand."""
 
     def __init__(self, permits: Permits, ledger: Ledger, spider: Spider) -> None:
         self._permits = permits
@@ -51,14 +205,7 @@ class Places:
         self.count = 0
         """How many requests wait in all of them."""
         self.octets = 0
-        """Of those at hand that are in the form in which they are kept."""
-        self.due: deque[HostQueue] = deque()
-        self.unknown: deque[HostQueue] = deque()
-        self.full: OrderedDict[str, deque[HostQueue]] = OrderedDict()
-        """By download slot, as a slot may be full for many hosts at once."""
-        self.later: list[tuple[float, int, HostQueue]] = []
-        """A heap: when each is due, a number that no other has, and the queue."""
-        self._numbers = count()
+        """Of those at hand that are packed."""
 
     def __iter__(self) -> Iterator[Place]:
         # A copy: who asks may take several turns of the event loop.
@@ -76,7 +223,9 @@ class Places:
     def of(self, request: Request) -> Place:
         """Return the place of *request*, a new one if nothing waits there."""
         host, slot, key = self._permits.host_slot_key(request)
-        part = self._ledger.part_of(host, request.url)
+        part, wide = "", self._ledger.wide.get(host)
+        if wide:
+            part = str(crc32(request.url.encode()) % wide)
         queue = self._queues.get((host, slot))
         if queue is not None:
             for place in queue.places:
@@ -113,9 +262,10 @@ class Places:
         """Forget *place* and its requests, and its queue with the last place of that."""
         if place.is_gone:
             return
-        self.count -= place.count
-        self.octets -= sum(map(_size, place.hand))
-        place.hand, place.behind = [], 0
+        if place.hand or place.behind:
+            self.count -= place.count
+            self.octets -= sum(map(_size, place.hand))
+            place.hand, place.behind = [], 0
         queue = place.queue
         queue.places.remove(place)
         place.is_gone = True
@@ -146,13 +296,13 @@ class Places:
     # What comes, as a ledger tells
 
     def arrive(self, place: Place, entry: Entry) -> bool:
-        """Take a new request to hand; ``False``: the ledger alone knows of it.
+        """Take a new request to hand, or if the ledger has it, too, and others go first, behind.
 
-        That is so if it can be read from the ledger, as its entry has octets, while the window is
-        full and nothing waits in *place* as far as is known. What can be read comes to hand only if
-        it is one of the first.
+        ``False``: the ledger alone knows of it, as the window is full.
         """
-        place, size = self.current(place) if place.is_gone else place, _size(entry)
+        if place.is_gone:
+            place = self.current(place)
+        size = len(entry[3]) if isinstance(entry[3], bytes) else 0
         is_new = not (place.hand or place.behind)
         if size and is_new and self._number > WINDOW:
             self.discard(place)
@@ -180,17 +330,15 @@ class Places:
             self.enter(place)
 
     def fill(self, place: Place) -> None:
-        """Have requests of *place* come."""
         if place.behind and not place.filling:
             place.filling = True
             many = self.octets < MOST_OCTETS_AT_HAND // 2
             self._ledger.fill(place, self._ledger.at_hand if many else FEW_AT_HAND)
 
     def came(self, place: Place, entries: list[Entry], left: int | None = None) -> None:
-        """Take what ``fill`` has asked for to hand, in ascending order.
+        """Take to hand what ``fill`` has asked for, in ascending order; none: none is left.
 
-        *left*: so many are behind them; ``None``: as many as were known before, less these. No
-        *entries*: none is left.
+        *left* are behind them; ``None``: as many as were known before, less these.
         """
         place.filling = False
         if entries:  # else it may have been dropped, as nothing was left in the ledger
@@ -214,9 +362,8 @@ class Places:
     # What goes
 
     def next_of(self, place: Place) -> Request | None:
-        """Return the next request at hand, read now if need be; ``None``: there is none.
-
-        Those that cannot be read stay in the ledger, as if they were taken for good.
+        """Return the next request at hand; ``None``: there is none. Those that cannot be read stay
+        in the ledger, as if they were taken for good.
         """
         while place.hand:
             rank, order, id_, body = place.hand[0]
@@ -255,79 +402,9 @@ class Places:
                 if not place.filling:
                     self._leave(place, self._ledger.at_hand if place is kept else 0)
 
-    # When each host is looked at
-
-    def put(self, queue: HostQueue, where: Where) -> None:
-        """Put *queue* at the end of the place *where*."""
-        queue.where = where
-        if where == "due":
-            self.due.append(queue)
-        elif where == "unknown":
-            self.unknown.append(queue)
-        elif where == "full":
-            self.full.setdefault(queue.slot, deque()).append(queue)
-
-    def make_due(self, queue: HostQueue) -> None:
-        """Let *queue* be looked at again in its turn, once it has a free place."""
-        if queue.where not in {"due", "full"}:
-            self.put(queue, "due")
-
-    def take_due(self) -> HostQueue | None:
-        """Take out the queue that has been due for longest; ``None``: none is due."""
-        while self.due:
-            queue = self.due.popleft()
-            if queue.where == "due":
-                return queue
-        return None
-
-    def park(self, queue: HostQueue, wait: float) -> None:
-        """Let *queue* wait for *wait* seconds."""
-        queue.where = "later"
-        queue.due_at = monotonic() + wait
-        if len(self.later) > 2 * self._number + 16:  # most entries were replaced
-            self.later = [*filter(_is_held, self.later)]
-            heapify(self.later)
-        heappush(self.later, (queue.due_at, next(self._numbers), queue))
-
-    def left(self) -> float:
-        """Return the seconds until the next queue may be due; ``inf``: none waits."""
-        return self.later[0][0] - monotonic() if self.later else inf
-
-    def wake_due(self) -> None:
-        """Let those whose time has come be looked at."""
-        later, now = self.later, monotonic()
-        while later and later[0][0] <= now:
-            entry = heappop(later)
-            if _is_held(entry):
-                self.put(entry[2], "due")
-
-    def latest(self) -> Iterator[HostQueue]:
-        """Return those that wait for a time, the one that waits for longest first."""
-        return (each[2] for each in sorted(self.later, reverse=True) if _is_held(each))
-
-    def recheck_full(self, most: int) -> None:
-        """Let one queue of up to *most* slots be looked at, if it has a free place now."""
-        for _ in range(min(most, len(self.full))):
-            slot, waiting = self.full.popitem(last=False)
-            for _ in range(len(waiting)):
-                queue = waiting.popleft()
-                if queue.where != "full":
-                    continue
-                if self._permits.slot_left(queue) < inf:
-                    self.put(queue, "due")
-                    break
-                waiting.append(queue)
-            if waiting:
-                self.full[slot] = waiting
-
-
-def _is_held(entry: tuple[float, int, HostQueue]) -> bool:
-    due_at, _, queue = entry
-    return queue.where == "later" and queue.due_at == due_at
-
 
 def _size(entry: Entry) -> int:
-    """Return the octets of a request that is at hand in the form in which it is kept."""
+    """Return the octets of a packed request; 0: it is not."""
     return len(entry[3]) if isinstance(entry[3], bytes) else 0
 
 

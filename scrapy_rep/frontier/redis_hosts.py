@@ -25,21 +25,20 @@ if TYPE_CHECKING:
     from scrapy_rep.store import Snapshot
 
 AWAY_SECONDS = 0.5
-"""How often we ask again for what another one holds, or whose server is away."""
+"""So often we ask again for what another one holds, or whose server is away."""
 RENEW_PART = 3
 """What is held is renewed so many times in a lease."""
 SPENT_KEPT_MS = 86_400_000
-"""For so long after the last request it is known how many a host has had."""
+"""So long after its last request it is known how many a host has had."""
 LARGE_OCTETS = 64 * 1024
-"""Octets of a body beyond which a thread packs it: 512 KiB take 16 ms."""
+"""Beyond these a thread packs a body: 512 KiB take 16 ms."""
 PACED_SECONDS = 1.0
-"""Seconds for which a host must have to wait yet that its next owner is told of."""
+"""The next owner is told of hosts that must wait for so long yet."""
 MOST_FACTS = 1000
-"""Of so many hosts of a shard its next owner is told."""
 
 
 def host_of_key(key: str) -> str:
-    """Return the host of an origin, or of the key of one of its variants."""
+    """*key*: an origin, or the key of one of its variants."""
     return host_in(origin_of_key(key))
 
 
@@ -47,9 +46,7 @@ class FleetBookings:
     """Books each start at a host with a delay, by the clock of Redis.
 
     A start is held until its answer, by a lease that is renewed meanwhile, and the delay counts
-    after it. So the pace is kept by all that ask: other workers, media, other spiders, and one
-    that wakes up too late. What a host's owner alone need know is not told: a host has one, and
-    one booking at a time.
+    after it. So all keep the pace: other workers, media, other spiders, who wakes up too late.
     """
 
     def __init__(
@@ -59,7 +56,7 @@ class FleetBookings:
         self._server, self._kind, self._host_of = server, kind, host_of
         self._serials = count(1)
         self.held: dict[str, tuple[float, str]] = {}
-        """The delay after it, in seconds, and as who we hold it."""
+        """The delay after it, and as who we hold it."""
         self._renewing: asyncio.Task[Any] | None = None
 
     async def book(
@@ -69,14 +66,12 @@ class FleetBookings:
         due: float = 0.0,
         waits: Callable[[], object] = lambda: None,
     ) -> int:
-        """Wait until *interval* seconds have passed since the last request; book this start.
+        """Wait until *interval* seconds have passed since the last request (0: for what others
+        know), and until *due* (by ``time.monotonic()``); book this start.
 
-        It is not before *due*, by ``time.monotonic()``, and should be asked for some time before
-        that (``early_of``), as it takes time to book it.
-
-        Until ``over`` nobody else starts there. An interval of 0 means that it is not known here
-        what the host asks for. *waits* is called before each wait. Returns the booking. Raises
-        ``ParkedError`` if another process has parked the host.
+        Asked for some time before *due* (``early_of``), as that takes time. Until ``over`` nobody else
+        starts there. *waits* is called before each wait. Returns the booking. Raises ``ParkedError``
+        if another process has parked the host.
         """
         serial = next(self._serials)
         # So that what is told late of one hold is not taken for another one.
@@ -113,7 +108,7 @@ class FleetBookings:
             raise
 
     async def over(self, name: str, booking: int = 0) -> None:
-        """Note that the request of *booking*, the host's only one, is over: its delay begins."""
+        """Note that the host's only request is over: its delay begins."""
         interval, me = self.held.pop(name, (0.0, ""))
         # Redis knows for so long when that was: whose delay is the longest may ask.
         at, life = monotonic(), self._server.settings.crawl_delay_max + 1
@@ -122,7 +117,6 @@ class FleetBookings:
             await self._ask(name, me, "over", interval, max(life, interval), ms=ago)
 
     async def park(self, host: str, seconds: float) -> None:
-        """Let no process start a request to *host* for so many *seconds*."""
         await self._ask(host, "", "park", 0.0, seconds)
 
     async def spend(self, host: str, most: int) -> bool:
@@ -137,14 +131,13 @@ class FleetBookings:
         return True
 
     def _life_of(self, interval: float) -> float:
-        """Return for how long it is held: at least its delay after each renewal."""
+        """Return for how long it is held: its delay, at least, after each renewal."""
         lease = self._server.lease
         return max(lease, interval + 2 * lease / RENEW_PART)
 
     async def _ask(
         self, name: str, me: str, what: str, delay: float, life: float, *, ms: Any = 0
     ) -> Any:
-        """Run the script that decides who holds it."""
         host, server = self._host_of(name), self._server
         key = server.key_at(host, f"{self._kind}:{name}")
         args = [me, what, round(delay * 1e3), max(1, round(life * 1e3)), ms]
@@ -153,7 +146,6 @@ class FleetBookings:
         return [AWAY_SECONDS * 1e3, b"away"]  # a lease ends by itself
 
     async def _renew(self) -> None:
-        """Hold on to what takes long."""
         before: set[str] = set()
         while self.held:
             for name in before & self.held.keys():
@@ -165,7 +157,7 @@ class FleetBookings:
 
 
 class FleetStore(Store):
-    """Keeps each snapshot beside the requests of its host, until it is of no more use.
+    """Keeps each snapshot beside the requests of its host, for as long as it is of use.
 
     While the server of a host is away, nobody asks for its robots.txt.
     """
@@ -177,7 +169,7 @@ class FleetStore(Store):
         self._claims = FleetBookings(server, "asks", host_of_key)
 
     def fetched(self) -> set[str]:
-        """Return the hosts of which a robots.txt is being fetched."""
+        """Return the hosts whose robots.txt is being fetched."""
         return set(map(host_of_key, self._claims.held))
 
     async def get(self, origin: str) -> Snapshot | None:
@@ -201,14 +193,11 @@ class FleetStore(Store):
             await self._at(origin, "SET", row, "PX", self._expiry)
 
     async def close(self) -> None:
-        """Nothing is to be written; the scheduler closes the connections."""
+        """The scheduler closes the connections."""
 
     @asynccontextmanager
     async def claim(self, origin: str) -> AsyncIterator[bool]:
-        """Be the only worker that asks *origin*; the block is given whether the store may know more.
-
-        A worker that dies meanwhile delays the others by a lease.
-        """
+        """See ``Store.claim``. A worker that dies meanwhile delays the others by a lease."""
         await self._claims.book(origin, waits=self._check_ending)
         try:
             yield True  # another worker may have asked between our last look and the claim
@@ -224,15 +213,12 @@ class FleetStore(Store):
         return await self._server.at_host(host, command, name, *args)
 
 
-# What the next owner of a shard must know of hosts: how they are, until when they are parked,
-# and when they were asked, so that their requests wait in the frontier and not for their booking.
+# What the next owner of a shard is told of hosts, so that their requests wait in the frontier and
+# not for their booking.
 
 
 def facts_of(shard: int, server: Server, keeper: Keeper) -> dict[str, Any]:
-    """Return what is known of hosts of *shard* that must wait, or are not well.
-
-    Times are by the server's clock.
-    """
+    """Return what is known of hosts of *shard* that must wait, or are not well, by its clock."""
     clock, now, found = _clock_of(server), monotonic(), dict[str, Any]()
     for host, record in keeper.hosts.by_name.items():
         if server.shard_of(host) != shard:
@@ -249,7 +235,6 @@ def facts_of(shard: int, server: Server, keeper: Keeper) -> dict[str, Any]:
 
 
 def learn(facts: dict[str, Any], server: Server, keeper: Keeper) -> None:
-    """Take over what ``facts_of`` has told another worker of."""
     clock, now = _clock_of(server), monotonic()
     for host, fact in facts.items():
         record, health = keeper.hosts.of(host), Health(**fact["health"])
@@ -262,7 +247,7 @@ def learn(facts: dict[str, Any], server: Server, keeper: Keeper) -> None:
 
 
 def _clock_of(server: Server) -> float:
-    """Return by how much the wall clock of *server* is ahead of our monotonic one."""
+    """Return how far the wall clock of *server* is ahead of our monotonic one."""
     return time() - monotonic() + server.ahead
 
 

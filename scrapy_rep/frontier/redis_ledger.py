@@ -36,91 +36,84 @@ if TYPE_CHECKING:
     from scrapy_rep.frontier.redis_shards import Shard
 
 TICK_SECONDS = 0.25
-"""How often a worker renews its leases, and looks how all shards stand and what is new."""
+"""So often a worker renews its leases, and looks how shards stand and what is new."""
 GATHER_SECONDS = 0.02
-"""For so long what came of pages is gathered before it goes to Redis."""
+"""So long what came of pages is gathered before it goes to Redis."""
 RETRY_SECONDS = 0.5
 MOST_IN_A_CALL = 250
-"""Requests of one shard that one call files or is done with."""
+"""Requests of a shard in one call."""
 MOST_URGENT = 64
-"""Requests at hand of one place, beyond which even an urgent one waits in Redis."""
+"""Requests at hand of a place, beyond which even an urgent one waits in Redis."""
 WATCH_SECONDS = 10.0
 MOST_UNFILED = 10_000
-"""Requests that wait to be filed, beyond which a worker asks for no more."""
+"""Requests that are not filed, beyond which a worker sends no more."""
 MANY = 200
-"""Requests of one host, in WATCH_SECONDS, that are worth a word where workers idle."""
+"""Requests of a host in WATCH_SECONDS that are worth a word where workers idle."""
 CLOSE_SECONDS = 5.0
 ORDERED = {
     "pause": "The fleet is paused: nothing more is sent until it is resumed",
     None: "The fleet goes on",
 }
 LOST_REASON = "requests_lost"
-"""The reason with which a crawl ends whose server has lost requests."""
+"""A crawl ends with it whose server has lost requests."""
 
 
 class Filed(NamedTuple):
-    """A request that is to be kept."""
-
     serial: int
     place: Place
     rank: int
     order: int
     fingerprint: bytes
     data: bytes
-    """Its id, of eight octets, and the packed request."""
+    """Its id (eight octets), and the packed request."""
     request: Request
 
 
 class Batch(NamedTuple):
-    """New requests of one shard; told again as they are until it is known that they were heard."""
+    """New requests of one shard, told until it is known that they were heard."""
 
     shard: Shard | None
     """``None``: it was not ours."""
     new: list[tuple[Filed, bool]]
-    """Requests, and whether they are to be at hand of their owner, who files them."""
+    """And whether they are to be at hand of their owner, who files them."""
 
 
 class RedisLedger(Ledger):
     """All that waits is in Redis; a few requests of each host of ours are at hand.
 
-    Redis is told some milliseconds later, in one call for all shards. Each batch has a number, so
-    that what was heard already counts once. That a page is done is told when all that came of
-    it is filed.
+    Redis is told some milliseconds later, in one call for all shards. Batches are numbered, so that
+    what is told twice counts once. That a page is done is told when all that came of it is filed.
     """
 
     where = "redis"
     fills_ahead = True
 
     def __init__(self, crawl: Crawl) -> None:
-        """Raises what making the server of *crawl* does."""
         server: Server = crawl.fleet
         self._server, self._crawl = server, crawl
         hosts = crawl.settings.hosts.items()
-        self._wide = {host: own["wide"] for host, own in hosts if own.get("wide")}
+        self.wide = {host: own["wide"] for host, own in hosts if own.get("wide")}
         self._shards = Shards(server, self, crawl.keeper, self.is_busy_with)
         self._base = crc32(server.me.encode()) << 32
-        """What makes ids unique in the fleet."""
+        """Makes ids unique in the fleet."""
         self._serial = 0
         """Numbers requests as they are filed, or come."""
         self._new: dict[int, deque[Filed]] = {}
-        """What is to be filed, by shard."""
+        """By shard."""
         self._batches: dict[int, Batch] = {}
         """What Redis may have heard of it already."""
         self._done: list[tuple[int, int, bytes]] = []
-        """What is done: the last serial when it was, its shard, its id."""
+        """The last serial when it was done, its shard, its id."""
         self._unfiled = 0
-        """How many requests are not filed yet, as far as we know."""
         self._flushing: asyncio.Task[Any] | None = None
         self._turn = asyncio.Lock()
         self._ticking: asyncio.Task[Any] | None = None
         self._sent: Counter[str] = Counter()
-        """How many requests were done since we watched last, by host."""
+        """How many were done since we watched last, by host."""
         self._watched_at, self._done_then = 0.0, 0
         self._said_wide = False
         self._told: str | None = None
-        """The order of which the log tells last."""
         self._answered = ""
-        """What an operator has asked last."""
 
     # Opening and closing
 
@@ -168,7 +161,6 @@ class RedisLedger(Ledger):
 
     @property
     def _ordered(self) -> str | None:
-        """What an operator has ordered."""
         order = self._shards.orders.get("order")
         # The last one that ends would delete what is left.
         keeps = self._server.settings.fleet_persist
@@ -185,9 +177,6 @@ class RedisLedger(Ledger):
         if shard is not None and not shard.is_safe:  # another worker may own it
             return RETRY_SECONDS, AWAY
         return None
-
-    def part_of(self, host: str, url: str) -> str:
-        return str(crc32(url.encode()) % self._wide[host]) if host in self._wide else ""
 
     def file(
         self, place: Place, rank: int, request: Request, fingerprint: bytes | None
@@ -235,7 +224,7 @@ class RedisLedger(Ledger):
         return True
 
     def is_busy_with(self, shard: int) -> bool:
-        """Tell whether anything of a shard is in progress, or not written yet."""
+        """Tell whether anything of it is in progress, or not written yet."""
         store = self._crawl.store
         fetched = store.fetched() if isinstance(store, FleetStore) else ()
         taken = self.frontier.taken.values()
@@ -266,7 +255,7 @@ class RedisLedger(Ledger):
             self._flushing = None
 
     async def _flush(self) -> bool:
-        """Tell what there is; return whether all of it was heard."""
+        """Return whether all of it was heard."""
         async with self._turn:
             is_filed, is_ended = await self._tell_new(), await self._tell_done()
         self.frontier.wake()
@@ -320,10 +309,9 @@ class RedisLedger(Ledger):
         return answers.keys() == blocks.keys()
 
     def _goes_to_hand(self, shard: Shard, one: Filed, room: dict[Place, int]) -> bool:
-        """Tell whether a new request of a shard of ours is to be at hand.
+        """Tell whether nothing waits before a new request, or what is at hand is less urgent.
 
-        It is if nothing waits before it, or what is at hand is less urgent. *room* is for how
-        many more of a place the batch has room.
+        *room*: for how many more of a place the batch has room.
         """
         if shard.is_leaving:
             return False
@@ -357,7 +345,7 @@ class RedisLedger(Ledger):
     # What comes from there
 
     async def _take(self, place: Place, number: int) -> None:
-        """Have the most urgent requests of *place* come to the frontier, up to *number*."""
+        """Have the *number* most urgent requests of *place* come to the frontier."""
         shards, n = self._shards, self._shards.number_of(place)
         while not self._server.is_there(n):  # noqa: ASYNC110 - a tick sees that
             await asyncio.sleep(RETRY_SECONDS)
@@ -399,7 +387,7 @@ class RedisLedger(Ledger):
         idle = sum(name.encode() not in busy for name in shards.workers)
         for host, number in self._sent.most_common(1 if self._watched_at else 0):
             last = done - self._done_then
-            is_spread = host in self._wide or self._crawl.keeper.interval(host)
+            is_spread = host in self.wide or self._crawl.keeper.interval(host)
             if number > max(MANY, last / 2) and not is_spread and 0 < idle < workers:
                 self._said_wide = True
                 self._server.log.warn_user(
@@ -423,7 +411,6 @@ class RedisLedger(Ledger):
             self._server.begin_task(self._answer(token))
 
     async def _answer(self, token: str) -> None:
-        """Say what waits here, and what is in progress, to who has asked."""
         in_hand = Counter(place.host for place, _ in self.frontier.taken.values())
         now = monotonic()
         waits = [
@@ -437,7 +424,6 @@ class RedisLedger(Ledger):
 
 
 def _block_of(batch: Batch) -> list[Any]:
-    """Return what the script is told of *batch*."""
     term = "" if batch.shard is None else batch.shard.term
     block = [batch.new[0][0].serial, term, len(batch.new)]
     for one, to_hand in batch.new:

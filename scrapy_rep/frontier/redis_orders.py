@@ -27,51 +27,46 @@ if TYPE_CHECKING:
 
 
 DOES = {None: "running", "pause": "paused", "drain": "draining"}
-"""Order -> what the fleet does."""
 DUE, IN_HAND = "due", "in_hand"
 """Why a host is shown that may be asked now, or of which nothing waits."""
 ANSWER_SECONDS = 2.0
-"""For so long workers are waited for that are to say what they wait for."""
+"""So long workers are waited for that are to say what they have."""
 
 
 class Worker(NamedTuple):
-    """A worker that is at work, or has not been silent for longer than its lease."""
-
     name: str
     lease: float
     """Seconds until it counts as dead, if it says nothing more."""
     in_hand: dict[str, int]
-    """How many requests it is sending, by host; those of a worker that does not answer: none."""
+    """How many requests it is sending, by host; none if it does not answer."""
 
 
 class Host(NamedTuple):
-    """Requests of a host that wait for the same cause."""
+    """Requests of a host that wait for one cause."""
 
     name: str
     why: str
-    """A cause of ``log.waits``, ``DUE`` or ``IN_HAND``."""
+    """A cause of ``events.waits``, ``DUE`` or ``IN_HAND``."""
     waiting: int
     wait: float | None
-    """Seconds until the first of them may be sent; ``None``: now, or not known."""
+    """Seconds until the first may be sent; ``None``: now, or not known."""
     in_hand: int = 0
-    """Requests of the host that workers are sending, in the first of its rows."""
+    """How many workers are sending, in the first row of the host."""
     workers: tuple[str, ...] = ()
-    """The workers that have them."""
+    """That have these."""
 
 
 class State(NamedTuple):
-    """The state of a fleet."""
-
     does: str
     """A value of ``DOES``."""
     counted: int
-    """Requests that wait or are with a worker."""
+    """Requests that wait, or are with a worker."""
     queued: int
-    """Requests that were ever queued."""
+    """That ever were."""
     lost: int
-    """Requests that the server has lost."""
+    """By the server."""
     purged: int
-    """Requests that an operator has deleted."""
+    """By an operator."""
     blocked: frozenset[str]
     workers: list[Worker]
     rows: list[tuple[str, str, int, float | None]] = []
@@ -107,14 +102,14 @@ class FleetQueue(ExitStack):
         self._shards = range(int(self._client.get(SHARDS_KEY) or 0))
 
     def exists(self) -> bool:
-        """Tell whether there is, or was, such a queue."""
+        """Tell whether there is such a queue, or was."""
         keys = [self._key(n, "n") for n in self._shards]
         return any(map(self._client.exists, [*keys, self._workers]))
 
     # What is told
 
     def state(self) -> State:
-        """Return how the fleet stands; workers are asked what they have in hand."""
+        """Workers are asked what they have in hand."""
         beat = [self._workers, self._orders], "", 0
         leases, orders = map(as_dict, self._run("beat", *beat))
         asked = self._ask(len(leases)) if leases else {}
@@ -138,10 +133,7 @@ class FleetQueue(ExitStack):
         )
 
     def hosts(self, now: State, chosen: Iterable[str] = ()) -> list[Host]:
-        """Return the hosts with requests that wait or are sent, most requests first.
-
-        If hosts are *chosen*, only those.
-        """
+        """Return those, of all or *chosen* hosts, that have requests; most requests first."""
         only = set(chosen)
         number: Counter[tuple[str, str]] = Counter()
         waits: dict[tuple[str, str], list[float]] = defaultdict(list)
@@ -171,7 +163,7 @@ class FleetQueue(ExitStack):
         return found
 
     def _ask(self, workers: int) -> dict[str, Any]:
-        """Return what each worker says that it has, by its name."""
+        """Return what each worker says, by its name."""
         token = token_hex(6)
         self._order("ask", token)
         deadline = time.monotonic() + ANSWER_SECONDS
@@ -182,7 +174,7 @@ class FleetQueue(ExitStack):
         return dict(map(json.loads, found))
 
     def _waiting(self, only: Iterable[str]) -> Counter[str]:
-        """Return how many requests wait by host, without those at hand of workers."""
+        """Return how many wait, by host, without those at hand of workers."""
         found = Counter[str]()
         for pattern in [f"*{chr(0)}{escaped(host)}*" for host in only] or ["*"]:
             for _, list_, number in self._lists(pattern):
@@ -190,7 +182,7 @@ class FleetQueue(ExitStack):
         return found
 
     def _lists(self, pattern: str) -> Iterator[tuple[int, bytes, int]]:
-        """Yield shard, list and number of requests of all lists like *pattern*, some at a time."""
+        """Yield shard, list and number of requests of all lists like *pattern*."""
         for n in self._shards:
             at, seen = None, set[bytes]()
             while at != b"0":
@@ -202,13 +194,12 @@ class FleetQueue(ExitStack):
     # What is ordered
 
     def give(self, order: str | None) -> None:
-        """Order all workers to "pause" or "drain"; ``None``: to go on."""
+        """*order*: "pause" or "drain"; ``None``: go on."""
         self._order("order", order)
 
     def block(self, host: str, *, ends: bool = False) -> tuple[bool, int]:
-        """Block *host*, or if that *ends* unblock it; return what that has changed.
-
-        That is whether it was otherwise before, and how many requests it is about.
+        """Block *host*, or if that *ends* unblock it; return whether it was otherwise before, and
+        how many requests it is about.
         """
         is_new = self._order(f"block {host}", None if ends else "1")
         return is_new, sum(row.waiting for row in self.hosts(self.state(), [host]))
@@ -219,10 +210,7 @@ class FleetQueue(ExitStack):
         return bool(self._client.hset(self._orders, name, value))
 
     def purge(self, host: str) -> int:
-        """Delete the requests that wait for *host*; return how many there were.
-
-        What workers have at hand, a few of each host, is sent all the same.
-        """
+        """Delete what waits for *host*, but for what workers have at hand; return how much."""
         return sum(
             self._run("purge", [self._key(n)], list_)
             for n, list_, _ in list(self._lists(f"*{chr(0)}{escaped(host)}*"))
@@ -230,7 +218,7 @@ class FleetQueue(ExitStack):
         )
 
     def faults(self, *, repair: bool) -> Iterator[Fault]:
-        """Yield what is wrong; with *repair*, put it right at the same time.
+        """Yield what is wrong; with *repair*, put it right.
 
         Counting holds up the server for 1 µs for each host of a shard.
         """
@@ -260,5 +248,4 @@ class FleetQueue(ExitStack):
 
 
 def host_of(list_: bytes) -> str:
-    """Return the host to which a list of requests belongs."""
     return place_and_rank(list_)[0].partition("\n")[0]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import re
 import socket
 from contextlib import ExitStack, contextmanager, suppress
 from hashlib import sha1
@@ -29,34 +30,34 @@ if TYPE_CHECKING:
 
     from scrapy_rep.crawl import Crawl
 
-FOLDER = resources.files("scrapy_rep.frontier") / "lua"
-SCRIPTS = {
-    each.name.removesuffix(".lua"): each.read_text(encoding="utf-8")
-    for each in FOLDER.iterdir()
-    if each.name.endswith(".lua")
-}
+_, *PARTS = re.split(
+    r"^---- (\w+)\n",
+    (resources.files("scrapy_rep.frontier") / "scripts.lua").read_text(
+        encoding="utf-8"
+    ),
+    flags=re.MULTILINE,
+)
+SCRIPTS = dict(zip(PARTS[::2], PARTS[1::2], strict=True))
 DIGESTS = {name: sha1(text.encode()).hexdigest() for name, text in SCRIPTS.items()}  # noqa: S324 - as Redis does
 CANCELLED_AGAIN_SECONDS = 0.2
 SAME_CLOCK_SECONDS = 0.05
-"""Seconds by which two clocks differ that count as one."""
+"""Two clocks that differ by less count as one."""
 MENDS_SECONDS = 30.0
-"""Seconds after which slots that no server serves are somebody's to mend."""
+"""After so long, slots that no server serves are somebody's to mend."""
 SHARDS = 32
-"""Into so many shards hosts are cut, if nobody says otherwise."""
 SHARDS_KEY = "rep:shards"
 ANSWER_KEPT_SECONDS = 30
-"""For so long what workers have said is kept for who has asked."""
+"""So long what workers say is kept for who has asked."""
 NO_ANSWER = (redis.ConnectionError, redis.TimeoutError, OSError, asyncio.TimeoutError)
 AWAY_ERRORS = (redis.RedisError, errors.RedisClusterException, *NO_ANSWER)
-"""What a call may raise if the server cannot be reached, or refuses."""
 CALL_SECONDS = 2.0
-"""Seconds that a call takes at the most."""
+"""That a call takes at the most."""
 CALLS_AT_A_TIME = 8
-"""So many connections a worker has to each server."""
+"""To each server."""
 MOST_REDIRECTIONS = 16
 TRY_AGAIN_SECONDS = 0.05
 KEY_AT = {"EVALSHA": 3, "EVAL": 3}
-"""Command -> where it has its first key; others have it next."""
+"""Where these have their first key; others have it next."""
 LIMITS: Any = dict.fromkeys(("socket_timeout", "socket_connect_timeout"), CALL_SECONDS)
 REFUSALS = {
     "NOAUTH": "REP_FLEET must have its user and password",
@@ -80,7 +81,7 @@ CODES: dict[type[Exception], str] = {
 
 
 def code_of(error: BaseException) -> str | None:
-    """Return by which of REFUSALS a server refuses us; ``None``: it is away instead."""
+    """Return one of REFUSALS; ``None``: it is away instead."""
     for kind, code in CODES.items():
         if isinstance(error, kind) or f"{code} " in str(error):
             return code
@@ -88,13 +89,13 @@ def code_of(error: BaseException) -> str | None:
 
 
 def refusal_of(error: BaseException) -> str | None:
-    """Return what must be done if a server refuses us; ``None``: it is away instead."""
+    """Return why it refuses us, and what must be done; ``None``: it is away instead."""
     code = code_of(error)
     return code and f"{str(error).rstrip('.')}: {REFUSALS[code]}"
 
 
 class Node:
-    """One server, with a limit to the time of each call, and to how many there are at once."""
+    """One server, with limits to the time of a call, and to how many there are at once."""
 
     def __init__(self, url: str, **address: Any) -> None:
         # Once more, as a connection may have been open since before a restart.
@@ -107,7 +108,7 @@ class Node:
         self.turns = asyncio.Semaphore(CALLS_AT_A_TIME)
 
     async def execute(self, command: Sequence[Any], *, asks: bool = False) -> Any:
-        """Run a command; where it *asks*, although its slot is still on its way here."""
+        """Run a command; if it *asks*, although its slot is still on its way here."""
         asked = monotonic()
         async with self.turns:
             if self.failed_at > asked:  # so that not all wait in vain
@@ -129,22 +130,20 @@ class Node:
 
 
 class Nodes:
-    """The server, or those of a cluster, each of which is asked for what it has.
+    """The server, or those of a cluster: one that is away holds up only who wants what it has.
 
-    redis-py's own client of a cluster closes all connections where one server is away, and looks
-    around for seconds, in which nobody gets an answer. Here a server that is away holds up
-    nobody but who wants what it has: any other one tells where that is now.
+    redis-py's own client of a cluster then closes all connections, and looks around for seconds.
     """
 
     def __init__(self, url: str) -> None:
         self._url, self._first = url, Node(url)
         self._nodes: dict[tuple[str, int], Node] = {}
-        """Those of a cluster, as far as is known."""
+        """Of a cluster, as far as is known."""
         self._owners: dict[int, Node] = {}
         """Who has which slot, as far as is known."""
 
     def any(self) -> Node:
-        """Return one that has not failed of late, if there is one."""
+        """Return one that has not failed of late, if any."""
         known = [self._first, *self._nodes.values()]
         return min(known, key=lambda node: (node.failed_at, random()))  # noqa: S311
 
@@ -153,9 +152,9 @@ class Nodes:
         return self._owners.get(key_slot(key.encode())) or self.any()
 
     async def execute(self, command: Sequence[Any]) -> Any:
-        """Run a command where its key is; a part that is a function is called just before.
+        """Run a command where its key is, or raise one of AWAY_ERRORS.
 
-        Raises one of AWAY_ERRORS.
+        A part that is a function is called just before.
         """
         key = command[KEY_AT.get(command[0], 1)]
         node, slot, asks = self.owner_of(key), key_slot(key.encode()), False
@@ -189,9 +188,9 @@ class Nodes:
 
 @contextmanager
 def waiting_clients(url: str) -> Iterator[tuple[Any, Any]]:
-    """Give synchronous clients: of one server, and of all of its cluster, if it is in one.
+    """Give synchronous clients of one server, and of all of its cluster, if it is in one.
 
-    Raises ``ValueError`` if the URL is not one of redis-py's, else one of AWAY_ERRORS.
+    Raises ``ValueError`` if redis-py does not know such a URL, else one of AWAY_ERRORS.
     """
     with ExitStack() as stack:
         try:
@@ -216,9 +215,8 @@ class AwayError(redis.RedisError):
 class Server:
     """The server, or the cluster, that REP_FLEET names; one for each crawl.
 
-    Hosts are cut into shards by the hash of their names, for all spiders alike: what a fleet
-    keeps of a host lies in one slot, ``{rep:<shard>}``, so on one server. Raises
-    ``RedisStartError`` if the server is away or refuses us when the crawl begins.
+    Hosts are cut into shards by their names, for all spiders alike; what is kept of a host lies in
+    one slot, ``{rep:<shard>}``. Raises ``RedisStartError`` if it is away or refuses us at the start.
     """
 
     def __init__(self, crawl: Crawl) -> None:
@@ -230,7 +228,6 @@ class Server:
         assert settings.fleet is not None
         self.settings, self.log = settings, crawl.events
         self.is_ending = crawl.engine.is_ending
-        """Tells whether the crawl is ending, and so waits for nothing."""
         self.url, self.lease = settings.fleet, settings.fleet_lease
         self.lease_ms = round(self.lease * 1e3)
         spider = self.spider = (crawler.spider or crawler.spidercls).name
@@ -250,11 +247,10 @@ class Server:
                 seconds, micros = one.time()
                 ahead = seconds + micros / 1e6 - (began + time()) / 2
                 self.ahead = ahead if abs(ahead) > SAME_CLOCK_SECONDS else 0.0
-                """By how many seconds the clock of the server is ahead of ours."""
+                """By how many seconds its clock is ahead of ours."""
                 self._in_cluster = every is not one
                 every.set(SHARDS_KEY, wanted or SHARDS, nx=True)
                 self.shards = int(every.get(SHARDS_KEY))
-                """Into how many shards hosts are cut."""
                 self._warn_of_eviction(one)
         except ValueError:  # which may tell a part of the password
             form = "such as redis://user:password@host:6379/0, with redis-py's options"
@@ -289,7 +285,6 @@ class Server:
         return f"{{rep:{shard}}}:{self.spider}:owner"
 
     def key_at(self, host: str, name: str) -> str:
-        """Return the key of this *name* beside what is kept of *host*."""
         return f"{{rep:{self.shard_of(host)}}}:{name}"
 
     # Calls
@@ -297,7 +292,7 @@ class Server:
     async def run(
         self, script: str, keys: Sequence[str], args: Sequence[Any] = ()
     ) -> Any:
-        """Run a script. Raises one of AWAY_ERRORS."""
+        """Raises one of AWAY_ERRORS."""
         rest = len(keys), *keys, *args
         try:
             return await self.execute("EVALSHA", DIGESTS[script], *rest)
@@ -305,11 +300,11 @@ class Server:
             return await self.execute("EVAL", SCRIPTS[script], *rest)
 
     async def execute(self, *command: Any) -> Any:
-        """Run a command; see ``Nodes.execute``."""
+        """See ``Nodes.execute``."""
         return await self.nodes.execute(command)
 
     async def at_host(self, host: str, command: str, name: str, *args: Any) -> Any:
-        """Run a command on what is kept beside *host* by that name. Raises ``AwayError``."""
+        """Run a command on what is kept of *host* by that name. Raises ``AwayError``."""
         n, key = self.shard_of(host), self.key_at(host, name)
         return await self._at(n, self.execute, command, key, *args)
 
@@ -329,10 +324,10 @@ class Server:
     async def for_shards(
         self, script: str, blocks: dict[int, list[Any]], *before: Any
     ) -> dict[int, Any]:
-        """Run a script for many shards: in one call, or in a cluster in one for each.
+        """Run a script for many shards, with arguments *before*, and a block for each.
 
-        Each block has the arguments for one shard, after those *before*. Returns the answers
-        of those whose server is there; only "tick" asks servers that are known to be away.
+        Returns the answers of those whose server is there. Only "tick" asks servers that are known
+        to be away. In a cluster there is a call for each shard.
         """
 
         async def ask(group: list[int]) -> None:
@@ -357,7 +352,7 @@ class Server:
     # Whether it is there
 
     def note_lost(self, error: BaseException, shards: Iterable[int] = ()) -> None:
-        """Note that a call, for *shards*, has failed; say so once."""
+        """Note that a call has failed; say so once."""
         code = code_of(error)
         if code != "CLUSTERDOWN":
             self._down_since = monotonic()
@@ -379,7 +374,7 @@ class Server:
             )
 
     def note_room(self) -> None:
-        """Note that it has taken what takes memory."""
+        """Note that it took what takes memory."""
         if "OOM" in self._said:
             self._said.remove("OOM")
             self.log.tell_user("Redis has room again")
@@ -390,7 +385,7 @@ class Server:
     # Tasks
 
     def begin_task(self, work: Coroutine[Any, Any, Any]) -> asyncio.Task[Any]:
-        """Have *work* done meanwhile; what it raises is logged, but for AWAY_ERRORS."""
+        """What *work* raises is logged, but for AWAY_ERRORS."""
         task = asyncio.get_running_loop().create_task(work)
         self._tasks.add(task)
         task.add_done_callback(self._note_ended)
@@ -403,7 +398,6 @@ class Server:
             self.log.tell_failure("A task of the fleet failed", error)
 
     async def close(self) -> None:
-        """End all tasks, and close all connections."""
         # A cancellation may be lost: redis-py swallows some, and before Python 3.12
         # ``asyncio.wait_for`` does if what it waits for is there at the same moment.
         while tasks := self._tasks - {asyncio.current_task()}:
@@ -414,22 +408,20 @@ class Server:
 
 
 def escaped(text: str) -> str:
-    """Return a pattern of Redis for *text* itself."""
+    """Return a pattern of Redis for *text*."""
     return "".join(f"\\{char}" if char in "\\*?[]" else char for char in text)
 
 
 def fleet_keys(spider: str) -> list[str]:
-    """Return the keys of the workers of a fleet, and of what an operator has ordered."""
+    """Return the keys of the workers, and of what an operator has ordered."""
     return [f"{{rep:{spider}}}:workers", f"{{rep:{spider}}}:orders"]
 
 
 def pairs(told: Sequence[Any]) -> Iterable[tuple[Any, Any]]:
-    """Return what Redis tells one after the other, two by two."""
     return zip(told[::2], told[1::2], strict=True)
 
 
 def as_dict(told: Sequence[Any]) -> dict[str, Any]:
-    """Return what a script tells one after the other as names, and what they stand for."""
     return {
         name.decode(): what.decode() if isinstance(what, bytes) else what
         for name, what in pairs(told)
@@ -437,5 +429,5 @@ def as_dict(told: Sequence[Any]) -> dict[str, Any]:
 
 
 def told_key(spider: str, token: str) -> str:
-    """Return the key to which workers push what they have, if they are asked."""
+    """Return the key to which workers push what they have, when asked."""
     return f"{{rep:{spider}}}:told:{token}"

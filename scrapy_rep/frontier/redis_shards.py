@@ -7,6 +7,7 @@ import json
 import random
 from collections import Counter, deque
 from contextlib import suppress
+from dataclasses import dataclass, field
 from secrets import token_hex
 from time import monotonic
 from typing import TYPE_CHECKING, NamedTuple
@@ -33,9 +34,8 @@ PAGE = 500
 """Lists, or requests, that one call reads or moves."""
 LACKING_TICKS = 3
 """At so many looks in a row a shard must lack requests before we believe it."""
-
 BEYOND_TICKS = 3
-"""At so many looks in a row a worker must have more than its share before it gives any back."""
+"""At so many a worker must have more than its share before it gives any back."""
 
 
 class Standing(NamedTuple):
@@ -51,7 +51,7 @@ class Standing(NamedTuple):
     """Requests that its owner has at hand or in progress, or has had when it died."""
     is_mine: int
     news: list[bytes]
-    """If it is ours: lists, each with how many more wait there than we know of."""
+    """If it is ours: lists, each with how many more wait there than we know."""
 
     @property
     def is_empty(self) -> bool:
@@ -62,41 +62,40 @@ class Standing(NamedTuple):
         return (self.filed, self.done) != (before.filed, before.done)
 
 
+@dataclass(slots=True, eq=False)
 class Shard:
     """One that this worker owns."""
 
-    def __init__(self, number: int, term: str, safe_until: float) -> None:
-        self.number = number
-        self.term = term
-        """The fencing token: Redis refuses what its owner of an earlier term says."""
-        self.safe_until = safe_until
-        """By ``time.monotonic()``: until then nobody else owns it."""
-        self.waits: dict[str, dict[int, int]] = {}
-        """How many requests wait in Redis, by the name of the place and by rank."""
-        self.is_leaving = False
-        """Whether it is given back as soon as nothing of it is in progress."""
-        self.is_read = False
-        """Whether it is being read."""
-        self.cursor = b"0"
-        """Where reading goes on."""
-        self.is_unread = True
-        """Whether there may be lists of which the frontier was not told."""
-        self.fresh: set[bytes] = set()
-        """Lists to which some were added since requests were asked for last."""
-        self.lacking = 0
-        """At how many looks in a row it was empty, and lacked requests."""
+    number: int
+    term: str
+    """The fencing token: Redis refuses what its owner of an earlier term says."""
+    safe_until: float
+    """By ``time.monotonic()``: until then nobody else owns it."""
+    waits: dict[str, dict[int, int]] = field(default_factory=dict)
+    """How many requests wait in Redis, by the name of the place and by rank."""
+    is_leaving: bool = False
+    """Whether it is given back as soon as nothing of it is in progress."""
+    is_read: bool = False
+    """It is being read."""
+    cursor: bytes = b"0"
+    """Where reading goes on."""
+    is_unread: bool = True
+    """There may be lists of which the frontier was not told."""
+    fresh: set[bytes] = field(default_factory=set)
+    """Lists to which some were added since requests were asked for last."""
+    lacking: int = 0
+    """At how many looks in a row it was empty, and lacked requests."""
 
     @property
     def is_safe(self) -> bool:
         return monotonic() < self.safe_until
 
     def number_in(self, list_: bytes) -> int:
-        """Return how many requests wait in a list, as far as we know."""
+        """Return how many requests wait in a list, as far as is known."""
         name, rank = place_and_rank(list_)
         return self.waits.get(name, {}).get(rank, 0)
 
     def note(self, name: str, rank: int, number: int) -> None:
-        """Note that *number* requests wait in a list."""
         ranks = self.waits.setdefault(name, {})
         ranks[rank] = number
         if number <= 0:
@@ -115,29 +114,25 @@ class Shards:
         keeper: Keeper,
         is_busy_with: Callable[[int], bool],
     ) -> None:
-        """*is_busy_with* tells whether requests of a shard are in progress."""
         self._server, self._ledger, self._keeper = server, ledger, keeper
         self._is_busy_with = is_busy_with
         self.owned: dict[int, Shard] = {}
         self.standing: dict[int, Standing] = {}
         self.is_empty = False
-        """Whether nothing waits or is out in any shard, and nothing came between two looks."""
+        """Whether nothing waits or is out in any, and nothing came between two looks."""
         self.workers: list[str] = []
         self.orders: dict[str, str] = {}
         self.has_losses = False
-        """Whether the server has forgotten requests since this crawl began."""
         self.is_closing = False
-        """Whether no more shards are to be taken."""
         self._said_spare = False
         self._beyond = [deque([0] * BEYOND_TICKS, BEYOND_TICKS) for _ in range(2)]
-        """How many more than its share this worker had of late, by whether they are empty."""
+        """How many more than our share we had of late, by whether they are empty."""
 
     def number_of(self, place: Place) -> int:
-        """Return the number of the shard that has *place*."""
         return self._server.shard_of(place.host + place.part)
 
     def of(self, place: Place) -> Shard | None:
-        """Return the shard of *place*, if it is ours."""
+        """``None``: it is not ours."""
         return self.owned.get(self.number_of(place))
 
     async def tick(self) -> None:
@@ -179,10 +174,7 @@ class Shards:
         self._ledger.frontier.wake()
 
     async def show_up(self, lease: int) -> bool:
-        """Say that we are at work for *lease* ms (0: we leave); tell whether others are there.
-
-        They are where that is not known.
-        """
+        """Say that we are at work for *lease* ms (0: we leave); tell whether others may be there."""
         server = self._server
         try:
             told = await server.run("beat", server.fleet_keys, [server.me, lease])
@@ -198,7 +190,7 @@ class Shards:
     def _look_for_losses(
         self, before: dict[int, Standing], now: dict[int, Standing]
     ) -> None:
-        """Compare how shards stand with how they stood: what a server has forgotten is told."""
+        """Tell what a server has forgotten, by how shards stand and how they stood."""
         forgot = lost = 0
         for n, new in now.items():
             old, shard = before.get(n), self.owned.get(n)
@@ -238,7 +230,7 @@ class Shards:
         )
 
     async def _look_for_lost(self, n: int) -> None:
-        """Find again what no index leads to; note what is gone."""
+        """Find what no index leads to; note what is gone."""
         if self._is_busy_with(n):
             return
         server = self._server
@@ -272,17 +264,13 @@ class Shards:
             frontier.drop(place)
 
     def _forget(self, shard: Shard) -> None:
-        """Let go of all that waits there."""
         shard.waits.clear()
         for place in self._ledger.frontier.places:
             if self.number_of(place) == shard.number:
                 self._ledger.frontier.drop(place)
 
     async def _read(self, shard: Shard) -> None:
-        """Read what waits in a shard, page by page, and tell of what we did not know.
-
-        Where the frontier's window is full it goes on later.
-        """
+        """Tell the frontier of what waits in a shard, page by page; later, if its window is full."""
         if shard.is_read:
             return
         server, frontier = self._server, self._ledger.frontier
@@ -362,7 +350,6 @@ class Shards:
             await self._read(shard)
 
     async def _give_back(self, shard: Shard) -> None:
-        """Have what is out wait again."""
         n, left = shard.number, 1
         while left > 0:
             left = await self._server.at_shard(n, "back", shard.term, PAGE)
@@ -374,7 +361,6 @@ class Shards:
             self._forget(shard)
 
     async def _free_idle(self) -> None:
-        """Give back those that are to be given back, and with which we are through."""
         leaving = [shard for shard in self.owned.values() if shard.is_leaving]
         idle = [shard for shard in leaving if not self._is_busy_with(shard.number)]
         await asyncio.gather(*map(self._free, idle))
@@ -390,14 +376,14 @@ class Shards:
             await server.at_shard(n, "free", shard.term, facts)
 
     def lose(self, shard: Shard) -> None:
-        """Note that *shard* is not ours any more: its lease was over, and another one has it."""
+        """Note that another one has it, as our lease was over."""
         if self.owned.get(shard.number) is shard:
             del self.owned[shard.number]
             self._server.log.count("fleet/lost_shards")
             self._forget(shard)
 
     async def close(self) -> bool:
-        """Give all back, and leave; tell whether others are there."""
+        """Give all back, and leave; tell whether others may be there."""
         for shard in self.owned.values():
             self.release(shard)
         await asyncio.gather(*map(self._free, list(self.owned.values())))
@@ -405,7 +391,6 @@ class Shards:
 
 
 def list_of(name: str, rank: int) -> bytes:
-    """Return the name of the list with the requests of *rank* of the place called *name*."""
     return f"{rank}\0{name}".encode()
 
 

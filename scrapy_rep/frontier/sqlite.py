@@ -27,18 +27,17 @@ if TYPE_CHECKING:
     from scrapy_rep.frontier.ledger import Place
 
 WRITE_AFTER_SECONDS = 0.05
-"""Seconds for which changes are gathered, to be written in one transaction."""
+"""So long changes are gathered for one transaction."""
 WRITE_RETRY_SECONDS = 1.0
 """The same where the last one failed."""
 MOST_PER_WRITE = 128
 """New requests, after which they are written at once: a write holds up all else."""
 MOST_RANK = 2**62
 WINDOW_LOOK_SECONDS = 0.5
-"""Seconds after which we look whether others may come into the window of the frontier."""
+"""So often we look whether others may come into the window of the frontier."""
 LONG_WAIT = 30.0
-"""Seconds for which a place must have to wait to make way in the window for others."""
+"""Seconds that a place must have to wait to make way in the window for others."""
 PLACES_PER_LOOK = 2000
-"""Places in the file that are looked at for those that may come into the window."""
 TOTAL = "SELECT coalesce(sum(waiting), 0), count(*) FROM places"
 FIRST_OF_PLACE = "SELECT rank, ord, id, body FROM requests WHERE place = ? ORDER BY rank, ord LIMIT ?"
 FACTS = "SELECT name, value FROM facts"
@@ -56,13 +55,9 @@ RUNNING, IN_HAND, LAST_STARTS = "running", "in hand", "last starts"
 class SqliteLedger(Ledger):
     """Keeps a job, in a file that one crawl at a time may use.
 
-    A request is in the file, with its fingerprint, from the write that follows ``file`` until
-    the engine has finished with it. All that came of it is in the file by the write that
-    deletes it, or by an earlier one. At whatever moment the process is killed, the file is as
-    the last write has left it: requests that were taken then, or answered since, are sent
-    again by the next run, and none is lost.
-
-    While the file cannot be written, no more requests are handed out.
+    A request and its fingerprint are in it from the write that follows ``file`` until the one
+    after the engine has finished with it, by which all that came of it is in the file. So after a
+    kill what was taken, or answered since the last write, is sent again, and nothing is lost.
     """
 
     at_hand = 64
@@ -73,10 +68,10 @@ class SqliteLedger(Ledger):
         self._changes = Changes()
         self._next = 1
         self._unreadable: dict[int, str] = {}
-        """Requests that cannot be read, each with the name of its place."""
+        """Requests that cannot be read, and the names of their places."""
         self._outside = 0
         self._looked_at = -1
-        """The number of the last place that was looked at for the window."""
+        """The place that was looked at last for the window."""
         self._writer = Alarm(self.write)
         self._looker = Alarm(self._move_window)
 
@@ -157,7 +152,7 @@ class SqliteLedger(Ledger):
             self.frontier.came(place, free[:number])
 
     def _in_hand(self, place: Place) -> set[int | None]:
-        """Return the requests of *place* that were taken, or cannot be read."""
+        """Return those of *place* that were taken, or cannot be read."""
         name = place.name
         taken = self.frontier.taken.values()
         found = {entry[2] for each, entry in taken if each.name == name}
@@ -179,10 +174,10 @@ class SqliteLedger(Ledger):
         return self._outside
 
     def _move_window(self) -> None:
-        """Let places beyond the window into it, if need be instead of some that wait long."""
+        """Let places into the window, if need be instead of some that wait long."""
         frontier, now = self.frontier, monotonic()
         if frontier.room <= 0:
-            for queue in frontier.places.latest():
+            for queue in frontier.latest():
                 if frontier.room > WINDOW // 10 or queue.due_at < now + LONG_WAIT:
                     break
                 for place in list(queue.places):
@@ -204,7 +199,7 @@ class SqliteLedger(Ledger):
             self.frontier.drop(place)
 
     def _bring(self, most: int, now: float) -> None:
-        """Tell the frontier of up to *most* places that are due *now* and not known to it."""
+        """Tell the frontier of up to *most* more places that are due *now*."""
         if not self._is_written():
             return
         sql = "SELECT id, name, until FROM places WHERE id > ? ORDER BY id LIMIT ?"
@@ -221,7 +216,7 @@ class SqliteLedger(Ledger):
                     self.frontier.drop(place)
 
     def _bring_place(self, place: Place) -> bool:
-        """Tell the frontier what waits in *place*, of which it knows nothing; if anything."""
+        """Tell the frontier what waits in *place*, of which it knows nothing; return if anything."""
         if not self._is_written():
             return False
         sql = "SELECT coalesce(sum(waiting), 0) FROM places WHERE id = ?"
@@ -296,14 +291,11 @@ class SqliteLedger(Ledger):
         self._file.close()
 
 
-# What one run of a job tells the next, and what people are told of a job
+# What one run tells the next, and what people are told of a job
 
 
 def begin(file: JobFile, events: Stream) -> None:
-    """Note that a run begins, and when the last one asked each host last.
-
-    Other hosts, and all of them if it was killed, may have been asked just now.
-    """
+    """Note that a run begins, and when the last one, unless it was killed, asked each host last."""
     facts = dict(file.rows(FACTS))
     if RUNNING in facts:
         in_hand = sum(_numbers(facts.get(IN_HAND)).values())
@@ -320,7 +312,6 @@ def begin(file: JobFile, events: Stream) -> None:
 
 
 def end(file: JobFile) -> None:
-    """Note that a run has come to its end, and when it asked each host last."""
     now = time()
     last_starts = {host: now - ago for host, ago in HOSTS.last_starts().items()}
     file.write(
@@ -332,19 +323,17 @@ def end(file: JobFile) -> None:
 
 
 def _numbers(fact: str | None) -> dict[str, float]:
-    """Return what *fact* says: a number for each host or place; nothing if it is damaged."""
+    """Return what *fact* says of hosts or places; nothing if it is damaged."""
     with suppress(AttributeError, TypeError, ValueError):
         return {name: float(n) for name, n in json.loads(fact or "{}").items()}
     return {}
 
 
 def _host_of(name: str) -> str:
-    """Return the host of the place of this *name*."""
     return name.partition("\n")[0]
 
 
 def summary(file: JobFile) -> str:
-    """Return a line that tells what waits, and where."""
     ((total, places),) = file.rows(TOTAL)
     if not places:
         return f"Nothing waits in the job in {file.path.parent}"
@@ -359,24 +348,19 @@ def summary(file: JobFile) -> str:
 
 
 class Host(NamedTuple):
-    """What a job has for one host."""
-
     name: str
     waiting: int
     in_hand: int
     """Taken by the crawl that uses the job, or that was killed while it did."""
     why: str | None
-    """The cause for which they wait, one of ``log.waits``; ``None``: for their turn."""
+    """One of ``events.waits``; ``None``: for their turn."""
     wait: float | None
-    """For so many seconds more; ``None``: nobody knows."""
+    """Seconds; ``None``: nobody knows."""
 
 
 def look(folder: Path) -> tuple[list[Host], bool]:
-    """Return what is in the job in *folder*, whether a crawl uses it or not.
-
-    Hosts with the most waiting requests come first; then whether a run uses it, or did not come
-    to its end. Raises ``OSError``, such as ``FileNotFoundError`` where no job is there, or
-    ``sqlite3.Error``.
+    """Return the hosts of the job in *folder*, most requests first, and whether a run uses it, or
+    did not come to its end. Raises ``OSError`` or ``sqlite3.Error``.
     """
     path = folder / FILE_NAME
     path.stat()

@@ -14,7 +14,7 @@ import pytest
 from scrapy_rep.exceptions import JobError
 from scrapy_rep.frontier import job_file
 from scrapy_rep.frontier.job_file import FILE_NAME, Changes, JobFile
-from tests.frontier.waiting import Waiting, in_a_crawl, in_a_file, numbers, request
+from tests.frontier.waiting import in_a_file, numbers, request, waits
 
 REQUESTS = 3000
 PAGE = 4096
@@ -120,11 +120,10 @@ def test_room_is_used_again(tmp_path, monkeypatch):
     assert sizes[-1] <= 1.2 * sizes[1], sizes
 
 
-@in_a_crawl()
+@waits(in_a_file)
 async def test_requests_whose_hosts_a_damage_has_lost_are_sent_all_the_same(
-    crawler, tmp_path
+    waiting, tmp_path
 ):
-    waiting = await Waiting.opened(crawler, tmp_path, in_a_file)
     for number in range(30):
         waiting.push(request(f"h{number % 3}", number, priority=number % 2))
     await waiting.close()
@@ -132,7 +131,7 @@ async def test_requests_whose_hosts_a_damage_has_lost_are_sent_all_the_same(
         root = db.execute("SELECT rootpage FROM sqlite_master WHERE name = 'places'")
         (page,) = root.fetchone()
     overwrite(tmp_path / FILE_NAME, page - 1)
-    waiting = await Waiting.opened(crawler, tmp_path, in_a_file)
+    await waiting.reopen()
     assert len(waiting) == 30
     found = []
     while (popped := await waiting.pop()) is not None:
@@ -157,25 +156,22 @@ def rows_in(folder, table):
             return db.execute(f"SELECT * FROM {table}").fetchall()
 
 
-@in_a_crawl()
-async def test_request_and_fingerprint_are_written_in_one_step(crawler, tmp_path):
-    waiting = await Waiting.opened(crawler, tmp_path, in_a_file)
+@waits(in_a_file)
+async def test_request_and_fingerprint_are_written_in_one_step(waiting, tmp_path):
     waiting.push(request("a", 1), fingerprint=b"1")
     assert rows_in(tmp_path, "requests") == rows_in(tmp_path, "seen") == []
-    assert waiting.ledger.write()  # type: ignore[attr-defined]
+    assert waiting.ledger.write()
     assert len(rows_in(tmp_path, "requests")) == 1
     assert rows_in(tmp_path, "seen") == [(b"1",)]
-    await waiting.close()
 
 
-@in_a_crawl()
+@waits(in_a_file)
 async def test_what_came_of_a_request_is_written_no_later_than_that_it_is_done(
-    crawler, tmp_path
+    waiting, tmp_path
 ):
-    waiting = await Waiting.opened(crawler, tmp_path, in_a_file)
     for number in range(1000):
         waiting.push(request("a", number))
-    assert waiting.ledger.write()  # type: ignore[attr-defined]
+    assert waiting.ledger.write()
     for number in range(1000):
         assert await waiting.pop() is not None
         waiting.push(request("b", number))
@@ -183,8 +179,7 @@ async def test_what_came_of_a_request_is_written_no_later_than_that_it_is_done(
         waiting.frontier.sweep()
         if number % 100 == 0:
             assert len(rows_in(tmp_path, "requests")) >= 1000
-    while waiting.ledger.write() and waiting.ledger._changes:  # type: ignore[attr-defined]
+    while waiting.ledger.write() and waiting.ledger._changes:
         assert len(rows_in(tmp_path, "requests")) >= 1000
     assert len(rows_in(tmp_path, "requests")) == 1000
     assert rows_in(tmp_path, "(SELECT sum(waiting) FROM places)") == [(1000,)]
-    await waiting.close()

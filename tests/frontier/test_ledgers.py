@@ -14,13 +14,13 @@ from tests.frontier.waiting import (
     Waiting,
     assert_each_in_one_place,
     assert_empty,
-    in_a_crawl,
     in_a_file,
     in_memory,
     in_redis,
     numbers,
     on_crawler,
     request,
+    waits,
 )
 from tests.utils import coroutine_test
 
@@ -158,10 +158,9 @@ async def test_each_request_is_handed_out_once_in_the_order_of_its_host(make, tm
 
 
 @each_ledger
-@in_a_crawl()
-async def test_what_was_filed_counts_as_seen(crawler, make, tmp_path):
+@waits()
+async def test_what_was_filed_counts_as_seen(waiting, make):
     """Fingerprints are those of a REQUEST_FINGERPRINTER_CLASS; one may begin as another does."""
-    waiting = await Waiting.opened(crawler, tmp_path, make)
     prints = [b"a", b"a" * 16, b"a" * 17, b"a" * 40 + b"1", b"a" * 40 + b"2"]
     for _ in range(2):
         for number, fingerprint in enumerate(prints[:4]):
@@ -174,13 +173,12 @@ async def test_what_was_filed_counts_as_seen(crawler, make, tmp_path):
     where = waiting.push(request("a", 4), fingerprint=prints[4])
     assert where == waiting.ledger.where
     assert numbers(await waiting.all_of()) == [4]
-    await waiting.close()
 
 
 @each_ledger
-@in_a_crawl()
-async def test_a_request_comes_back_as_it_was(crawler, make, tmp_path):
-    spider = crawler.spider
+@waits()
+async def test_a_request_comes_back_as_it_was(waiting, make):
+    spider = waiting.crawler.spider
     made = Request(
         "http://a.example/ü",
         method="POST",
@@ -195,22 +193,18 @@ async def test_a_request_comes_back_as_it_was(crawler, make, tmp_path):
         cb_kwargs={"k": 1},
         flags=["f"],
     )
-    waiting = await Waiting.opened(crawler, tmp_path, make)
     waiting.push(made)
     expected = made.to_dict(spider=spider)
     if waiting.ledger.outlives:
-        await waiting.close()
-        waiting = await Waiting.opened(crawler, tmp_path, make)
+        await waiting.reopen()
     found = await waiting.pop()
     assert found is not None
     assert found.to_dict(spider=spider) == expected
-    await waiting.close()
 
 
 @those_that_outlive
-@in_a_crawl()
-async def test_what_cannot_be_serialised_waits_in_memory(crawler, make, tmp_path):
-    waiting = await Waiting.opened(crawler, tmp_path, make)
+@waits()
+async def test_what_cannot_be_serialised_waits_in_memory(waiting, make):
     deep: list[Any] = []
     for _ in range(100_000):
         deep = [deep]
@@ -225,20 +219,18 @@ async def test_what_cannot_be_serialised_waits_in_memory(crawler, make, tmp_path
     assert waiting.push(request("a", 4)) == waiting.ledger.where
     assert waiting.unpackable == bad
     assert numbers(await waiting.all_of()) == [4, 3, 2, 1]
-    await waiting.close()
-    again = await Waiting.opened(crawler, tmp_path, make)  # is not in the filter either
+    await waiting.reopen()  # is not in the filter either
     assert (
-        again.push(request("a", 1), fingerprint=bad[0].url.encode())
-        == again.ledger.where
+        waiting.push(request("a", 1), fingerprint=bad[0].url.encode())
+        == waiting.ledger.where
     )
-    await again.close()
+    await waiting.close()
     del deep[:]
 
 
 @those_that_outlive
-@in_a_crawl()
-async def test_what_is_not_done_is_found_again(crawler, make, tmp_path):
-    waiting = await Waiting.opened(crawler, tmp_path, make)
+@waits()
+async def test_what_is_not_done_is_found_again(waiting, make):
     for number in range(9):
         waiting.push(request("abc"[number % 3], number), fingerprint=b"%d" % number)
     done = [await waiting.pop() for _ in range(3)]
@@ -251,22 +243,19 @@ async def test_what_is_not_done_is_found_again(crawler, make, tmp_path):
     gone = {each.url for each in done if each is not None}
     assert len(gone) == 3
     assert None not in in_hand
-    await waiting.close()
-    again = await Waiting.opened(crawler, tmp_path, make)
-    told = again.push(request("a", 0), fingerprint=b"0")
-    found = set(await again.all_of())
-    assert told == "" or again.seen
+    await waiting.reopen()
+    told = waiting.push(request("a", 0), fingerprint=b"0")
+    found = set(await waiting.all_of())
+    assert told == "" or waiting.seen
     assert len(found) == 6
     assert not found & gone
-    await again.close()
 
 
 @those_that_outlive
-@in_a_crawl()
+@waits()
 async def test_what_waits_for_something_else_is_filed_anew_and_there_once(
-    crawler, make, tmp_path
+    waiting, make
 ):
-    waiting = await Waiting.opened(crawler, tmp_path, make)
     waiting.push(request("a", 1))
     taken = await waiting.pop()
     assert taken is not None
@@ -274,16 +263,14 @@ async def test_what_waits_for_something_else_is_filed_anew_and_there_once(
     assert not waiting.frontier.take_back(taken, elsewhere)
     waiting.push(elsewhere)
     waiting.end_all()
-    await waiting.close()
-    again = await Waiting.opened(crawler, tmp_path, make)
-    assert await again.all_of() == [elsewhere.url]
-    await again.close()
+    await waiting.reopen()
+    assert await waiting.all_of() == [elsewhere.url]
 
 
 @pytest.mark.parametrize("make", ["SQLite"], indirect=True)
-@in_a_crawl()
+@waits()
 async def test_what_cannot_be_read_stays_and_loses_no_other(
-    crawler, make, tmp_path, caplog
+    waiting, make, tmp_path, caplog
 ):
     """As where a callback has another name since the crawl was stopped.
 
@@ -293,21 +280,21 @@ async def test_what_cannot_be_read_stays_and_loses_no_other(
     def renamed(self: Any, response: Any) -> None:
         pass
 
-    kind = type(crawler.spider)
+    kind = type(waiting.crawler.spider)
     kind.renamed = renamed
-    waiting = await Waiting.opened(crawler, tmp_path, make)
     for number, priority in enumerate([0, 0, 0, 5, -5]):
         waiting.push(request("a", number, priority=priority))
     for priority in (0, 5, 7):
-        unread = request("a", 9, priority=priority, callback=crawler.spider.renamed)
+        unread = request(
+            "a", 9, priority=priority, callback=waiting.crawler.spider.renamed
+        )
         waiting.push(unread)
     waiting.push(request("b", 8))
     del kind.renamed
-    await waiting.close()
-    waiting = await Waiting.opened(crawler, tmp_path, make)
+    await waiting.reopen()
     assert sorted(numbers(await waiting.all_of())) == [0, 1, 2, 3, 4, 8]
     assert len(waiting) == 0
-    assert crawler.stats.get_value("rep/unreadable") == 3
+    assert waiting.crawler.stats.get_value("rep/unreadable") == 3
     caplog.set_level("INFO")
     await waiting.close()
     assert f"3 requests in {tmp_path}" in caplog.text
@@ -315,15 +302,13 @@ async def test_what_cannot_be_read_stays_and_loses_no_other(
         f"Requests that wait in the job in {tmp_path}: 3, by host: a.ex" in caplog.text
     )
     kind.renamed = renamed
-    waiting = await Waiting.opened(crawler, tmp_path, make)
+    await waiting.reopen()
     assert numbers(await waiting.all_of()) == [9, 9, 9]
-    await waiting.close()
 
 
 @those_that_outlive
-@in_a_crawl()
-async def test_many_hosts_and_what_tells_them_apart(crawler, make, tmp_path):
-    waiting = await Waiting.opened(crawler, tmp_path, make)
+@waits()
+async def test_many_hosts_and_what_tells_them_apart(waiting, make):
     made = [
         *(request(f"h{n}", n) for n in range(50)),
         *(request("a", n, meta={"download_slot": "mine\nown"}) for n in range(3)),
@@ -340,9 +325,7 @@ async def test_many_hosts_and_what_tells_them_apart(crawler, make, tmp_path):
     await waiting.settle()
     before = {place.name: place.count for place in waiting.frontier.places}
     assert len(before) == len(waiting.frontier.places)
-    await waiting.close()
-    again = await Waiting.opened(crawler, tmp_path, make)
-    assert {p.name: p.count for p in again.frontier.places} == before
-    assert sorted(await again.all_of()) == sorted(each.url for each in made)
-    assert_empty(again.frontier)
-    await again.close()
+    await waiting.reopen()
+    assert {p.name: p.count for p in waiting.frontier.places} == before
+    assert sorted(await waiting.all_of()) == sorted(each.url for each in made)
+    assert_empty(waiting.frontier)

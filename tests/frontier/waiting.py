@@ -67,6 +67,30 @@ def in_a_crawl(**kwargs: Any) -> Callable[[Callable[..., Any]], Any]:
     return decorate
 
 
+def waits(
+    make: Maker | None = None, **settings: Any
+) -> Callable[[Callable[..., Any]], Any]:
+    """Have a test run so; its first argument is a ``Waiting`` of *make*, or the fixture *make*."""
+
+    def decorate(test: Callable[..., Any]) -> Any:
+        async def run(crawler: Any, tmp_path: Path, **fixtures: Any) -> None:
+            its = fixtures.get("make") or make or in_memory
+            waiting = await Waiting.opened(crawler, tmp_path, its)
+            given = {"tmp_path": tmp_path, **fixtures}
+            await test(waiting, **{name: given[name] for name in wanted})
+            await waiting.close()
+
+        _, *others = signature(test).parameters.values()
+        wanted = [each.name for each in others]
+        both = [*list(signature(run).parameters.values())[:2], *others]
+        its: Any = run
+        its.__signature__ = Signature(list({each.name: each for each in both}.values()))
+        its.__doc__ = test.__doc__
+        return in_a_crawl(**settings)(run)
+
+    return decorate
+
+
 def in_memory(crawler: Any, folder: Path) -> Ledger:
     return MemoryLedger()
 
@@ -89,14 +113,16 @@ def in_redis(url: str, crawler: Any, folder: Path) -> Ledger:
 class Waiting:
     """What waits in a frontier, and what of it is on its way."""
 
-    def __init__(self, crawler: Any, ledger: Ledger) -> None:
+    def __init__(self, crawler: Any, make: Callable[[], Ledger]) -> None:
         self.crawler = crawler
         self.engine: Any = crawler.engine
-        self.ledger = ledger
-        self.frontier = Frontier(Crawl.of(crawler), ledger, crawler.spider)
+        self.make = make
+        self.ledger: Any = make()
+        self.is_open = True
+        self.frontier = Frontier(Crawl.of(crawler), self.ledger, crawler.spider)
         self.seen: list[Request] = []
         self.unpackable: list[Request] = []
-        ledger.bind(
+        self.ledger.bind(
             self.frontier,
             crawler.spider,
             self.seen.append,
@@ -108,12 +134,18 @@ class Waiting:
     async def opened(
         cls, crawler: Any, folder: Any = None, make: Maker = in_memory
     ) -> Waiting:
-        waiting = cls(crawler, make(crawler, folder))
+        waiting = cls(crawler, partial(make, crawler, folder))
         await waiting.ledger.open()
         return waiting
 
+    async def reopen(self) -> None:
+        """Close it, and go on with what another run finds."""
+        await self.close()
+        self.__init__(self.crawler, self.make)  # type: ignore[misc]
+        await self.ledger.open()
+
     def __len__(self) -> int:
-        return self.frontier.places.count + self.ledger.pending()
+        return self.frontier.places.count + int(self.ledger.pending())
 
     async def settle(self) -> None:
         """Wait until the ledger has told the frontier of all that was filed."""
@@ -123,17 +155,17 @@ class Waiting:
             await sleep(0.005)
 
     def _is_filing(self) -> bool:
-        ledger: Any = self.ledger
-        return bool(ledger.fills_ahead and ledger.has_news())
+        return bool(self.ledger.fills_ahead and self.ledger.has_news())
 
     def push(self, request: Request, *, fingerprint: Any = None) -> str:
         is_start = request.meta.get("is_start_request", False)
-        return self.ledger.file(
+        where: str = self.ledger.file(
             self.frontier.places.of(request),
             -2 * request.priority + is_start,
             request,
             fingerprint,
         )
+        return where
 
     async def pop(self) -> Request | None:
         """Return what is handed out, which is then in the downloader."""
@@ -189,13 +221,11 @@ class Waiting:
         return self.engine.downloader.active, slot.active, self.engine._slot.inprogress
 
     async def close(self) -> None:
+        if not self.is_open:
+            return
+        self.is_open = False
         self.frontier.close()
         await self.ledger.close()
-        self.end_all()
-
-    async def left_by_a_kill(self) -> None:
-        """End as a kill does, with what was written by then."""
-        self.frontier.close()
         self.end_all()
 
 
@@ -211,10 +241,10 @@ def assert_each_in_one_place(frontier: Frontier) -> None:
     waiting = frontier.places
     for queue in waiting.queues():
         where: dict[str, list[Any]] = {
-            "due": [*waiting.due],
-            "unknown": [*waiting.unknown],
-            "full": [each for of_slot in waiting.full.values() for each in of_slot],
-            "later": [each for at, _, each in waiting.later if at == each.due_at],
+            "due": [*frontier.due],
+            "unknown": [*frontier.unknown],
+            "full": [each for of_slot in frontier.full.values() for each in of_slot],
+            "later": [each for at, _, each in frontier.later if at == each.due_at],
             "asked": [queue] * any(p.asked or p.filling for p in queue.places),
         }
         assert where[queue.where].count(queue) == 1
@@ -230,5 +260,5 @@ def assert_empty(frontier: Frontier) -> None:
     assert len(places) == 0
     assert places.queues() == []
     assert frontier.pop() is None
-    assert not any((places.due, places.unknown, places.full))
-    assert len(places.later) <= 17
+    assert not any((frontier.due, frontier.unknown, frontier.full))
+    assert len(frontier.later) <= 17

@@ -125,9 +125,8 @@ class HandsItsMetaOn(Shown):
         self.failures.append("exempt")
 
 
-@pytest.mark.parametrize("queue", ["Marshal", "Pickle"])
 @coroutine_test
-async def test_meta_that_is_handed_on(queue, tmp_path):
+async def test_meta_that_is_handed_on(tmp_path):
     """Through the queues on disk, too."""
     with (
         Site({"/robots.txt": RULES}) as site,
@@ -139,7 +138,7 @@ async def test_meta_that_is_handed_on(queue, tmp_path):
             "/a",
             cls=cls,
             JOBDIR=str(tmp_path),
-            SCHEDULER_DISK_QUEUE=f"scrapy.squeues.{queue}FifoDiskQueue",
+            SCHEDULER_DISK_QUEUE="scrapy.squeues.MarshalFifoDiskQueue",
         )
         assert [one["url"] for one in crawler.spider.got] == [
             site.url("/a"),

@@ -356,7 +356,7 @@ def test_what_asks_without_scrapy_tells_no_password(call):
 # Of the command
 
 
-@pytest.mark.parametrize("options", [[], ["--json"], ["--json", "--lint"]])
+@pytest.mark.parametrize("options", [[], ["--json", "--lint"]])
 def test_the_command_shows_no_password(tmp_path, options):
     with Site({"/robots.txt": RULES + "Sitemap: /map.xml\nwhat\n"}) as site:
         start = site.origin.replace("://", "://me:s3c-r3t@")
@@ -383,31 +383,3 @@ def test_a_comparison_shows_no_password(tmp_path, form):
     done = robots("compare", "old", "new", "-", *form, stdin=urls, cwd=tmp_path)
     assert "http://host/private/x" in done.out
     assert not SECRETS.search(done.out + done.err)
-
-
-def test_a_report_shows_no_password(tmp_path):
-    """Of an audit that another program has written, perhaps."""
-    whose = {"url": URL, "slot": "host.example"}
-    rule = {
-        "cause": "rule",
-        "rule": "Disallow: /a",
-        "line": 2,
-        "reason": "Disallow: /a",
-    }
-    noindex = {"what": "item", "page": URL, "cause": "noindex", "reason": "noindex"}
-    records = [
-        {"type": "crawl", "time": 1.0, "format": 1},
-        {"type": "decision", "time": 2.0, **whose, "allowed": False, **rule},
-        {"type": "decision", "time": 2.5, **whose, "allowed": True},
-        {"type": "sent", "time": 2.5, **whose},
-        {"type": "dropped", "time": 3.0, **whose, **noindex},
-        {"type": "of another time", "time": 4.0, "url": 5},
-        {"type": "end", "time": 5.0},
-    ]
-    lines = "".join(json.dumps(record) + "\n" for record in records)
-    (tmp_path / "audit.jsonl").write_text(lines)
-    done = robots("report", "audit.jsonl", "-o", "page.html", cwd=tmp_path)
-    assert done.status == 0, done.err
-    page = (tmp_path / "page.html").read_text()
-    assert "host.example" in page
-    assert not SECRETS.search(page)

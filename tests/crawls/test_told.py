@@ -90,6 +90,14 @@ robots.txt of ORIGIN allows us nothing: Disallow: / *
 In all: 0 requests sent; 3 refused (3 by a rule)
 Nothing was fetched: each of *: Forbidden by robots.txt: Disallow: / (line 2, user-agent ?): ORIGIN/*""",
     ),
+    "one page": (
+        DENIES,
+        {},
+        """\
+robots.txt of ORIGIN allows us nothing: *
+In all: 0 requests sent; 1 refused (1 by a rule)
+Nothing was fetched: the one request was refused: Forbidden by robots.txt: *""",
+    ),
     "a dry run": (
         "User-agent: *\nDisallow: /1\n",
         {"REP_OBEY": []},
@@ -104,7 +112,7 @@ In all: 0 requests sent; 3 refused (3 as the visit time is too far off)
 Nothing was fetched: *{HOUR}*""",
     ),
 }
-"""A robots.txt and settings, and what the log says of three pages, from its first line to its last."""
+"""A robots.txt, settings, and all that the log says of three pages."""
 
 
 @pytest.mark.invariant9
@@ -113,19 +121,10 @@ Nothing was fetched: *{HOUR}*""",
 async def test_what_comes_of_a_robots_txt_is_told(case, told):
     robots, settings, expected = LINES[case]
     with some_sites(1, robots) as (site,):
-        await play(site, settings, pages([site]))
+        await play(site, settings, pages([site], 1 if case == "one page" else 3))
     lines = [line.replace(site.origin, "ORIGIN") for line in told()]
     for line, pattern in zip(lines, expected.splitlines(), strict=True):
         assert fnmatchcase(line, pattern)
-
-
-@coroutine_test
-async def test_the_one_request_that_is_refused(told):
-    with some_sites(1, DENIES) as sites:
-        await play(sites[0], {}, ["/0"])
-    assert told()[-1].startswith(
-        "Nothing was fetched: the one request was refused: For"
-    )
 
 
 # What waits, until it goes on
@@ -237,12 +236,10 @@ async def test_time_that_hosts_wait_together_counts_once():
 # At the end
 
 
-@pytest.mark.parametrize("job", [False, True], ids=["in memory", "in JOBDIR"])
 @coroutine_test
-async def test_a_crawl_with_nothing_but_parked_hosts_ends(job, told, tmp_path):
+async def test_a_crawl_with_nothing_but_parked_hosts_ends(told, tmp_path):
     settings: Any = {"REP_VISIT_TIME_MAX": 86400, "REP_STORE": "memory"}
-    if job:
-        settings["JOBDIR"] = str(tmp_path)
+    settings["JOBDIR"] = str(tmp_path)
     with some_sites(2, visits(5)) as sites:
         sites[1].replies.clear()
         crawler = make_crawler(**settings, REP_ALL_PARKED_MAX=60)
@@ -254,10 +251,8 @@ async def test_a_crawl_with_nothing_but_parked_hosts_ends(job, told, tmp_path):
         assert stat(crawler, "rep/waiting/hosts") == 1
         line = one(told(), "In all: ")
         assert "3 requests sent; 3 never sent (3 as its robots.txt wants visits" in line
-        assert ("3 of them are in JOBDIR" in line) is job
+        assert "3 of them are in JOBDIR" in line
         assert one(told(), "The crawl ends, as nothing may be sent for longer")
-        if not job:
-            return
         sites[0].replies.clear()  # welcome now
         again = make_crawler(**settings)
         await crawl(again)
@@ -282,6 +277,9 @@ async def test_a_crawl_that_still_begins_does_not_end(told):
         await crawl(crawler, urls=pages(sites, 1))
         assert crawler.spider.got == pages(sites[1:], 1)
     assert stat(crawler, "finish_reason") == "all_parked"
+    line = one(told(), "In all: ")
+    assert "1 never sent (1 as its robots.txt wants visits at another time)" in line
+    assert "JOBDIR" not in line
 
 
 # spider.robots.waiting() and telnet

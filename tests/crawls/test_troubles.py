@@ -101,42 +101,34 @@ def late_refusals(site: Scripted) -> int:
     return len([hit for hit in later if hit in site.bad])
 
 
-@both_schedulers
+OURS = "scrapy_rep.Scheduler"
+
+
+@pytest.mark.parametrize(("status", "scheduler"), [(429, OURS), (503, SCRAPYS)])
 @coroutine_test
-async def test_a_crawl_settles_below_the_rate_that_a_site_bears(scheduler):
+async def test_a_crawl_settles_below_the_rate_that_a_site_bears(status, scheduler):
     # Answers take some time, so that refusals come in bursts: a single 503 may be about its
     # page, and tells nothing of the pace.
-    with (
-        Scripted(Limiter(20, 5, 429, 0.05)) as one,
-        Scripted(Limiter(20, 5, 503, 0.05), host="127.0.0.2") as two,
-    ):
-        urls = pages(one, 80) + pages(two, 80)
+    with Scripted(Limiter(20, 5, status, 0.05)) as site:
         crawler = await crawled(
-            urls,
+            pages(site, 80),
             SCHEDULER=scheduler,
             RETRY_TIMES=2,
             REP_BACK_OFF_FIRST=0.3,
             REP_BACK_OFF_MAX=0.3,  # the longest gap, too
         )
-    assert sorted(crawler.spider.got) == sorted(urls)  # none is lost
+    assert sorted(crawler.spider.got) == sorted(pages(site, 80))  # none is lost
     assert not crawler.spider.failures
-    for site in (one, two):
-        assert len(site.bad) <= 30  # some 45 for a crawl that learns of no pace
-        assert late_refusals(site) <= 4  # some 20
+    assert len(site.bad) <= 30  # some 45 for a crawl that learns of no pace
+    assert late_refusals(site) <= 4  # some 20
 
 
-OURS = "scrapy_rep.Scheduler"
-
-
-# What counts as a failure is the same with either queue.
+# What counts as a failure: tests/judging/test_symptoms.py.
 @pytest.mark.parametrize(
     ("bad", "scheduler"),
     [
-        pytest.param(Reply(status=429), OURS, id="429"),
-        pytest.param(Reply(status=503), OURS, id="503"),
-        pytest.param(Reply(status=503), SCRAPYS, id="503, Scrapy's queue"),
         pytest.param(Reply(status=500), OURS, id="500"),
-        pytest.param(Reply(reset=True), OURS, id="lost connections"),
+        pytest.param(Reply(status=503), SCRAPYS, id="503, Scrapy's queue"),
         pytest.param(Reply(reset=True), SCRAPYS, id="lost connections, Scrapy's queue"),
         pytest.param(Reply(hang=True), OURS, id="timeouts"),
     ],
@@ -162,11 +154,15 @@ async def test_a_site_that_dies_and_comes_back_loses_no_page(bad, scheduler):
     assert stat(crawler, "backoff/count") >= 1
 
 
-@pytest.mark.parametrize("number", [1, 3])
 @pytest.mark.parametrize(
-    "bad", [Reply(status=503), Reply(hang=True)], ids=["503", "timeout"]
+    ("scheduler", "bad", "number"),
+    [
+        pytest.param(OURS, Reply(status=503), 3, id="503"),
+        pytest.param(OURS, Reply(hang=True), 1, id="timeout"),
+        pytest.param(SCRAPYS, Reply(status=503), 1, id="503, Scrapy's queue"),
+        pytest.param(SCRAPYS, Reply(hang=True), 3, id="timeouts, Scrapy's queue"),
+    ],
 )
-@both_schedulers
 @coroutine_test
 async def test_a_page_is_tried_as_often_as_retry_times_says(scheduler, bad, number):
     with Scripted(lambda hit: bad) as site:
@@ -175,6 +171,7 @@ async def test_a_page_is_tried_as_often_as_retry_times_says(scheduler, bad, numb
             SCHEDULER=scheduler,
             RETRY_TIMES=2,
             REP_BACK_OFF_FIRST=0.2,
+            REP_BACK_OFF_MAX=0.4,
             DOWNLOAD_TIMEOUT=0.5 if bad.hang else 180,
         )
         tries = [site.count(f"/{page}") for page in range(number)]
@@ -288,10 +285,9 @@ async def test_a_connection_that_is_refused():
 
 
 # What else asks for no time is in ``tests/policies/test_freshness.py``.
-@pytest.mark.parametrize("asks", ["", "soon"])
 @coroutine_test
-async def test_what_asks_for_no_time_is_left_alone_for_ours(asks):
-    bad = Reply(status=429, headers={"Retry-After": asks} if asks else {})
+async def test_what_asks_for_no_time_is_left_alone_for_ours():
+    bad = Reply(status=429, headers={"Retry-After": "soon"})
     with Site({"/0": [bad, "fine"]}) as site:
         crawler = await crawled(
             pages(site, 3),
@@ -389,10 +385,9 @@ async def test_who_is_sent_once_more_and_those_in_its_line_do_not_wait_for_each_
     assert len(crawler.spider.got) == 5
 
 
-@pytest.mark.parametrize("status", [500, 502, 504])
 @coroutine_test
-async def test_one_bad_page_parks_no_host(status):
-    with Site({"/0": Reply(status=status)}) as site:
+async def test_one_bad_page_parks_no_host():
+    with Site({"/0": Reply(status=500)}) as site:
         crawler = await crawled(pages(site, 10), RETRY_TIMES=3)
     assert len(crawler.spider.got) == 9
     assert site.count("/0") == 4

@@ -170,9 +170,21 @@ def filled(uri: str, **settings) -> str:
     return fill_in(uri, crawler, "host-4711")
 
 
-def test_the_worker_is_known_whatever_the_function_returns():
-    uri = filled("memory:%(a)s-%(worker)s", FEED_URI_PARAMS=lambda *_: {"a": "b"})
-    assert uri == "memory:b-host-4711"
+def adds(params, spider):
+    return {**params, "a": params["name"].upper(), "batch_id": 3}
+
+
+@pytest.mark.parametrize(
+    ("params", "expected"),
+    [
+        (adds, "memory:PAGES-0003-host-4711"),
+        ("tests.evidence.test_sink.adds", "memory:PAGES-0003-host-4711"),
+        (lambda *_: {"a": "b", "batch_id": 3}, "memory:b-0003-host-4711"),
+    ],
+)
+def test_a_function_gives_parameters_but_the_worker_is_always_known(params, expected):
+    uri = filled("memory:%(a)s-%(batch_id)04d-%(worker)s", FEED_URI_PARAMS=params)
+    assert uri == expected
 
 
 @pytest.mark.parametrize("params", [lambda *_: 1 / 0, "tests.nothing", lambda *_: 5])

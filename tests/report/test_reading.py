@@ -10,7 +10,19 @@ import pytest
 from scrapy_rep.report import reader
 from scrapy_rep.report.audit import Audit
 from scrapy_rep.report.reader import AuditError
-from tests.audits import START, allowed, copy, end, line, refused, run, sent, write
+from tests.audits import (
+    START,
+    allowed,
+    answered,
+    copy,
+    dropped,
+    end,
+    line,
+    refused,
+    run,
+    sent,
+    write,
+)
 from tests.report.reading import audit_of
 
 SENT = sent(START + 1, "a.example", "/")
@@ -115,11 +127,13 @@ def test_halves_of_characters_are_written_out():
 
 
 def test_users_and_passwords_are_not_kept():
-    records = [
-        sent(START, "me:secret@a.example", "/"),
-        refused(START, "a.example", "/"),
+    """Also of an audit that another program has written."""
+    host = "me:secret@a.example"
+    records = [sent(START, host, "/"), answered(START, host, "/", status=200)]
+    records += [
+        refused(START, host, "/"),
+        {**dropped(START, host, "/", "noindex"), "page": f"https://{host}/"},
     ]
-    records[1]["url"] = "https://me:secret@a.example/"
     with audit_of(records) as audit:
         assert audit.values("SELECT url FROM decision") == ["https://a.example/"]
         assert audit.values("SELECT origin FROM sent") == ["https://a.example"]

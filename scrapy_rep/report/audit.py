@@ -56,14 +56,16 @@ class Audit:
         self.chosen = sorted(set(chosen))
         self._database = sqlite3.connect("", isolation_level=None)
         try:
-            self._run("records.sql")
+            script = Path(__file__).with_name("tables.sql").read_text(encoding="utf-8")
+            of_records, _, of_gaps = script.partition("-- After the gaps\n")
+            self._database.executescript(of_records)
             self._database.execute("BEGIN")
             reader = Reader(self._database, progress)
             reader.read(names)
             gaps = gaps_of(self._database.execute("SELECT * FROM pace"))
             sql = "INSERT INTO gap VALUES (?, ?, ?, ?, ?)"
             self._database.executemany(sql, gaps)
-            self._run("tables.sql")
+            self._database.executescript(of_gaps)
             self.sources, self.troubles = reader.sources, reader.troubles
             self._sum_up()
         except BaseException as error:
@@ -72,10 +74,6 @@ class Audit:
                 raise
             why = f"too much for a temporary file: {error}"
             raise AuditError("audit", [*names], why, "more room") from None
-
-    def _run(self, script: str) -> None:
-        path = Path(__file__).with_name(script)
-        self._database.executescript(path.read_text(encoding="utf-8"))
 
     def _sum_up(self) -> None:
         self.records = sum(each.records + each.unknown for each in self.sources)

@@ -14,7 +14,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
-from markupsafe import Markup
 
 from scrapy_rep.protocol import __version__, parse
 from scrapy_rep.protocol.printable import counted, first_of, lines_around, printable
@@ -41,7 +40,6 @@ LINES_AROUND = 3
 """Lines shown around one that decided, where a file is longer than that."""
 MAX_MARKED_LINES = 15
 """Lines that decided which are shown of one file."""
-TEMPLATES = Path(__file__).parent / "templates"
 DETAILS = {
     "copies": "SELECT * FROM site WHERE host = ? ORDER BY origin LIMIT 9",
     "results": "SELECT * FROM result WHERE host = ? ORDER BY answers DESC, result LIMIT 6",
@@ -87,7 +85,7 @@ def write(
         host["id"] = f"h{number}" if number < shows.detailed + len(audit.chosen) else ""
         if host["id"]:
             _detail(audit, host, anchors)
-    template = _environment().get_template("report.html")
+    template = _environment().get_template("page.html")
     page = template.generate(
         audit=audit,
         before=before,
@@ -97,16 +95,9 @@ def write(
         hosts=hosts,
         peaks=audit.rows("SELECT * FROM peak ORDER BY most DESC LIMIT 6"),
         number_of_files=audit.values("SELECT COUNT(*) FROM refusing_file")[0],
-        script=_asset("report.js"),
         shows=shows,
-        style=_asset("report.css"),
     )
     out.writelines(page)
-
-
-def _asset(name: str) -> Markup:
-    # Nothing from outside is put into it.
-    return Markup((TEMPLATES / name).read_text(encoding="utf-8"))  # noqa: S704
 
 
 @cache
@@ -115,7 +106,7 @@ def _environment() -> Environment:
     env = Environment(
         autoescape=True,
         finalize=lambda value: printable(value) if type(value) is str else value,
-        loader=FileSystemLoader(TEMPLATES),
+        loader=FileSystemLoader(Path(__file__).parent),
         lstrip_blocks=True,
         trim_blocks=True,
         undefined=StrictUndefined,

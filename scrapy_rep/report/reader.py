@@ -2,7 +2,7 @@
 
 An audit is one file or more, of one worker or run each: JSON lines, perhaps in gzip. Nothing in
 one makes reading fail; what cannot be read is counted, with its file and line. What a record
-consists of is declared in ``events``, what is kept of it in ``records.sql``.
+consists of is declared in ``events``, what is kept of it in ``tables.sql``.
 """
 
 from __future__ import annotations
@@ -126,7 +126,7 @@ class Source:
 
 
 class Reader:
-    """Reads files into *database*, which has the tables of ``records.sql``."""
+    """Reads files into *database*, which has the tables of ``tables.sql``."""
 
     def __init__(
         self, database: sqlite3.Connection, progress: Callable[[int], None]

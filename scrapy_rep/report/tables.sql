@@ -1,10 +1,103 @@
--- What follows from the records of an audit (records.sql) and from the gaps (``gaps_of``).
+-- What is kept of the records of an audit, what they say one by one, and what follows from them.
+
+-- 16 MiB in memory, the rest in a temporary file.
+PRAGMA cache_size = -16384;
+PRAGMA journal_mode = OFF;
+
+-- A table for each type of record. Its columns are fields, and: "file", its number; "place", that of
+-- the line; "origin" and "host", as far as something tells; "url_key", which stands for the URL.
+-- Decisions that allow, most of an audit, fill the first eight columns.
+CREATE TABLE crawl (file, place, time, spider, agent, worker, version, settings);
+CREATE TABLE copy (file, place, time, origin, host, state, status, url, fetched, digest, failure);
+CREATE TABLE decision (file, place, time, origin, host, url_key, allowed, delay,
+    enforced, url, cause, reason, "group", rule, line, digest);
+CREATE TABLE sent (file, place, time, origin, host, url_key, robots, exempt);
+CREATE TABLE answer (time, host, seconds, headers, status, error, robots);
+CREATE TABLE backoff (time, host, what, seconds);
+CREATE TABLE demand (time, host, url_key, status, cause, license, price);
+CREATE TABLE waiting (file, place, time, host, cause, requests, until);
+CREATE TABLE browser (time, url_key, allowed, enforced, cause);
+CREATE TABLE dropped (time, url_key, cause);
+CREATE TABLE "end" (file, place, time, reason, unsent);
+
+-- The time before a request of a host (``gaps_of``).
+CREATE TABLE gap (host, time, gap, delay, short);
+
+CREATE TABLE body (digest PRIMARY KEY, packed);
+
+-- It says: 0 refused by a rule, 1 refused otherwise, 2 sent all the same (REP_OBEY), 3 allowed.
+CREATE VIEW verdict AS SELECT *, CASE
+    WHEN allowed THEN 3 WHEN enforced IS 0 THEN 2 WHEN cause = 'rule' THEN 0 ELSE 1 END AS says
+FROM decision;
+
+CREATE VIEW reply AS SELECT *, COALESCE(status, error, 'no answer') AS result,
+    status IS NULL OR status = 429 OR status >= 500 AS failed
+FROM answer;
+
+CREATE VIEW cause AS
+SELECT what, COALESCE(cause, 'no cause given') AS cause, COUNT(DISTINCT url_key) AS urls,
+    COUNT(*) AS requests
+FROM (
+    SELECT IIF(says = 2, 'dry_run', 'refused') AS what, cause, url_key FROM verdict WHERE says < 3
+    UNION ALL SELECT 'exempt', exempt, url_key FROM sent WHERE exempt != 'passed_by'
+    UNION ALL SELECT 'answers', result, NULL FROM reply WHERE robots IS NOT 1
+    UNION ALL SELECT 'pauses', what, NULL FROM backoff
+    UNION ALL SELECT 'aborted', cause, url_key FROM browser WHERE NOT allowed AND enforced IS NOT 0
+    UNION ALL SELECT 'dropped', cause, url_key FROM dropped
+    UNION ALL SELECT 'demanded', cause || COALESCE(', ' || price, '') || COALESCE(', ' || license, ''),
+        url_key FROM demand
+) GROUP BY 1, 2;
+
+-- What the charts count over time.
+CREATE VIEW happening AS
+SELECT 'Requests sent and refused' AS chart, IIF(robots IS 1, 'robots', 'sent') AS name, time FROM sent
+UNION ALL SELECT 'Requests sent and refused', 'refused', time FROM verdict WHERE says < 2
+UNION ALL SELECT 'Answers, and hosts left alone', IIF(failed, 'failed', 'answered'), time FROM reply
+UNION ALL SELECT 'Answers, and hosts left alone', 'alone', time FROM backoff;
+
+CREATE VIEW span AS SELECT MIN(time) AS first, MAX(time) AS last FROM (
+    SELECT time FROM happening UNION ALL SELECT time FROM decision
+    UNION ALL SELECT time FROM crawl UNION ALL SELECT time FROM "end"
+    UNION ALL SELECT time FROM copy UNION ALL SELECT time FROM waiting
+    UNION ALL SELECT time FROM browser UNION ALL SELECT time FROM dropped
+    UNION ALL SELECT time FROM demand
+);
+
+-- "ended": why; NULL: nobody says.
+CREATE VIEW run AS
+SELECT time, spider, agent, worker, version, settings, (
+    SELECT COALESCE(reason, 'ended') FROM "end" AS its
+    WHERE its.file = crawl.file AND place > crawl.place AND place < COALESCE((
+        SELECT MIN(next.place) FROM crawl AS next
+        WHERE next.file = crawl.file AND next.place > crawl.place), 1e18)
+    ORDER BY place LIMIT 1
+) AS ended
+FROM crawl;
+
+-- Python writes numbers that are none, which is no JSON.
+CREATE VIEW unsent AS
+SELECT key AS cause, SUM(value) AS requests
+FROM "end", json_each(IIF(json_valid(unsent), unsent, '{}'))
+WHERE json_each.type = 'integer' AND value BETWEEN 0 AND 1e11 GROUP BY 1;
+
+CREATE VIEW peak AS
+SELECT cause, MAX(requests) AS most FROM waiting WHERE host = '' GROUP BY 1;
+
+-- By host and time: the delay that a decision names; the headers of an answer, or that a request
+-- has failed, and when it "began"; or neither: a request is sent.
+CREATE VIEW pace AS SELECT * FROM (
+    SELECT host, time, origin, delay, NULL AS began FROM decision WHERE delay IS NOT NULL
+    UNION ALL SELECT host, time - seconds + headers, NULL, NULL, time - seconds FROM answer
+    WHERE headers IS NOT NULL
+    UNION ALL SELECT host, time, NULL, NULL, NULL FROM sent
+) ORDER BY host, time, delay IS NULL, began IS NULL;
+
+-- After the gaps
 
 -- Of each URL by which requests are judged: how often it was tried, and what the last decision
--- before a try says. That decision is of the same worker, so it stands before the try in the same
--- file. A try that no decision has let through is "unjudged", unless it says why it is exempt. One
--- after a refusal by a rule is "against" that, unless more were let through than were tried by then:
--- the refusal may be of another request, for another agent.
+-- before a try says, of the same worker, so in the same file. A try that no decision has let through
+-- is "unjudged", unless it is exempt. One after a refusal by a rule is "against" that, unless more
+-- were let through than were tried by then: the refusal may be of another request, for another agent.
 CREATE VIEW url AS
 SELECT MIN(host) AS host, SUM(tried IS NOT NULL) AS tries,
     SUM(tried IS 'exempt') AS exempt,
@@ -25,12 +118,12 @@ FROM (
 )
 GROUP BY url_key;
 
--- Which origins a host has. A robots.txt that nothing was asked by is of the host of its origin.
+-- A robots.txt that nothing was asked by is of the host of its origin.
 CREATE TABLE pair AS SELECT host, origin FROM decision UNION SELECT host, origin FROM sent;
 INSERT INTO pair SELECT DISTINCT host, origin FROM copy
 WHERE origin NOT IN (SELECT origin FROM pair WHERE origin IS NOT NULL);
 
--- What was last known of each origin's robots.txt, and how often its text has changed.
+-- What was last known of each origin's robots.txt.
 CREATE TABLE robots AS
 SELECT *, state IN ('unreachable', 'unknown') AS lacking,
     state || COALESCE(' (' || status || ')', '') AS said
@@ -51,8 +144,7 @@ CREATE TABLE result AS
 SELECT host, result, COUNT(*) AS answers, SUM(failed) AS failed
 FROM reply WHERE robots IS NOT 1 GROUP BY host, result;
 
--- URLs are counted apart from requests, which are tries. "not_again" are URLs that were sent, and
--- refused at another try.
+-- Requests are tries. "not_again" are URLs that were sent, and refused at another try.
 CREATE TABLE host AS
 SELECT name,
     COALESCE(urls, 0) AS urls, COALESCE(requests, 0) AS requests, COALESCE(robots, 0) AS robots,
@@ -111,13 +203,11 @@ LEFT JOIN (
     ) GROUP BY host
 ) ON of_pauses = name;
 
--- Why requests of a host were refused, or should have been.
 CREATE TABLE reason AS
 SELECT host, cause, rule, line, digest, says = 2 AS dry, MIN(reason) AS reason,
     MIN("group") AS tokens, COUNT(DISTINCT url_key) AS urls, COUNT(*) AS requests
 FROM verdict WHERE NOT allowed GROUP BY host, cause, rule, line, digest, says = 2;
 
--- Which lines of a robots.txt refused so many requests, and which files.
 CREATE VIEW refusing_line AS
 SELECT digest, line, SUM(requests) AS refused FROM reason WHERE digest IS NOT NULL GROUP BY 1, 2;
 CREATE VIEW refusing_file AS
@@ -127,7 +217,7 @@ CREATE TABLE pause AS
 SELECT host, COALESCE(what, 'other') AS result, COUNT(*) AS answers
 FROM backoff GROUP BY 1, 2;
 
--- How many requests wait from a time on. What a worker tells for a cause holds until it tells
+-- How many requests wait from a time on: what a worker tells for a cause holds until it tells
 -- something else, or ends.
 CREATE TABLE level AS
 SELECT time, step, SUM(step) OVER (
@@ -143,7 +233,6 @@ FROM (
     )
 );
 
--- The origins of a host, each with its robots.txt; and how many are in which state.
 CREATE VIEW site AS
 SELECT pair.host, origin, state, said, status, url, fetched, digest, failure, changes
 FROM pair LEFT JOIN robots USING (origin) WHERE origin IS NOT NULL;
@@ -151,7 +240,7 @@ CREATE TABLE site_state AS
 SELECT host, COALESCE(said, 'not in the audit') AS state, COUNT(*) AS number
 FROM site GROUP BY 1, 2;
 
--- What all hosts come to together. Sites are origins.
+-- Sites are origins.
 CREATE VIEW total AS SELECT * FROM (
     SELECT COUNT(*) AS hosts, SUM(urls) AS urls, SUM(requests) AS requests, SUM(robots) AS robots,
         SUM(allowed) AS allowed, SUM(refused_by_rule) AS refused_by_rule,
@@ -169,7 +258,6 @@ CREATE VIEW total AS SELECT * FROM (
     FROM robots
 );
 
--- What the page asks for by host.
 CREATE INDEX gap_by_host ON gap (host);
 CREATE INDEX pair_by_host ON pair (host);
 CREATE INDEX pause_by_host ON pause (host);

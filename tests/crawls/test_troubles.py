@@ -6,14 +6,13 @@ What is seen is counts, and the order of requests; times are as short as setting
 from __future__ import annotations
 
 import time
-from threading import Barrier, Lock
+from threading import Lock
 from typing import TYPE_CHECKING, Any
 
 import pytest
 from scrapy.utils.httpobj import urlparse_cached
 
 from scrapy_rep import HostRefused
-from scrapy_rep.gate.outcomes import IN_A_ROW
 from scrapy_rep.pacing.hosts import HOSTS, Health
 from tests.site import Hit, Reply, Site, pages
 from tests.utils import (
@@ -123,7 +122,7 @@ async def test_a_crawl_settles_below_the_rate_that_a_site_bears(status, schedule
     assert late_refusals(site) <= 4  # some 20
 
 
-# What counts as a failure: tests/judging/test_symptoms.py.
+# What counts as a failure, and how often: tests/judging/test_symptoms.py, tests/pacing/test_health.py.
 @pytest.mark.parametrize(
     ("bad", "scheduler"),
     [
@@ -284,65 +283,6 @@ async def test_a_connection_that_is_refused():
     assert stat(crawler, "forbidden/down") > 0
 
 
-# What else asks for no time is in ``tests/policies/test_freshness.py``.
-@coroutine_test
-async def test_what_asks_for_no_time_is_left_alone_for_ours():
-    bad = Reply(status=429, headers={"Retry-After": "soon"})
-    with Site({"/0": [bad, "fine"]}) as site:
-        crawler = await crawled(
-            pages(site, 3),
-            RETRY_TIMES=1,
-            CONCURRENT_REQUESTS_PER_DOMAIN=1,
-            REP_BACK_OFF_FIRST=1,
-        )
-        gap = site.hits[2].sent - site.hits[1].sent
-    assert len(crawler.spider.got) == 3
-    assert gap >= 0.9  # a tenth less than a second at the most
-    assert stat(crawler, "backoff/count") == 1
-    assert 0.9 <= stat(crawler, "backoff/longest") <= 1.1
-
-
-@coroutine_test
-async def test_a_burst_in_flight_counts_once():
-    all_there = Barrier(8)
-
-    def together(hit: Hit) -> Reply:
-        all_there.wait(20)
-        return Reply(status=503)
-
-    with Site() as site:
-        site.replies = {f"/{n}": [together, "fine"] for n in range(8)}
-        crawler = await crawled(pages(site, 8), RETRY_TIMES=1, REP_BACK_OFF_FIRST=0.5)
-    assert len(crawler.spider.got) == 8
-    assert stat(crawler, "backoff/count") == 8
-    assert stat(crawler, "backoff/time") <= 0.55
-    assert HOSTS.find(site.host).health.level == 0
-
-
-@coroutine_test
-async def test_once_in_trouble_one_lost_connection_is_enough():
-    def answer(hit: Hit) -> Reply:
-        if hit.path != "/0":
-            return Reply(reset=True)
-        # It went before, comes when the others have failed, and ends their row.
-        while not (HOSTS.find(site.host).health.level or site.closing.is_set()):
-            time.sleep(0.01)
-        return Reply("page")
-
-    with Scripted(answer) as site:
-        crawler = await crawled(
-            pages(site, 30),
-            CONCURRENT_REQUESTS_PER_DOMAIN=2,
-            REP_BACK_OFF_FIRST=0.5,
-            REP_BACK_OFF_GIVE_UP=0.4,
-        )
-    count = stat(crawler, "backoff/count")
-    assert count >= 2
-    # One page after each pause. What a kept connection did not answer is sent twice.
-    assert len({hit.path for hit in site.bad}) <= IN_A_ROW - 1 + count
-    assert stat(crawler, "forbidden/down")
-
-
 class Before(Pages):
     """Asks for the other pages when the first one has come."""
 
@@ -386,15 +326,6 @@ async def test_who_is_sent_once_more_and_those_in_its_line_do_not_wait_for_each_
 
 
 @coroutine_test
-async def test_one_bad_page_parks_no_host():
-    with Site({"/0": Reply(status=500)}) as site:
-        crawler = await crawled(pages(site, 10), RETRY_TIMES=3)
-    assert len(crawler.spider.got) == 9
-    assert site.count("/0") == 4
-    assert stat(crawler, "backoff/count") == 0
-
-
-@coroutine_test
 async def test_a_host_that_was_in_trouble_is_asked_one_at_a_time():
     there, most = 0, 0
     lock = Lock()
@@ -418,15 +349,3 @@ async def test_a_host_that_was_in_trouble_is_asked_one_at_a_time():
     assert len(crawler.spider.got) == 4
     assert site.paths[1:5] == ["/0"] * 4
     assert most <= 2  # three in a row are forgiven by three steps
-
-
-@coroutine_test
-async def test_left_out_it_is_only_counted():
-    with Site({"/0": [Reply(status=503), "fine"]}) as site:
-        obey = ["disallow", "crawl-delay", "request-rate", "visit-time", "retry-after"]
-        crawler = await crawled(
-            pages(site, 3), RETRY_TIMES=1, REP_OBEY=obey, REP_BACK_OFF_FIRST=30
-        )
-    assert len(crawler.spider.got) == 3
-    assert stat(crawler, "backoff/ignored") == 1
-    assert stat(crawler, "backoff/count") == 0

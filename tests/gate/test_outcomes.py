@@ -26,10 +26,10 @@ class ConnectionLost(Exception):
 class Keeper:
     """One that remembers for what it was told to park its host."""
 
-    def __init__(self) -> None:
+    def __init__(self, health: Health = WELL) -> None:
         self.parked: list[Any] = []
         self.is_down = self.refuses = lambda host: False
-        self.health = lambda host: WELL
+        self.health = lambda host: health
 
     def note_failure(self, *args: Any) -> Any:
         return WELL, Health(at=1.0, resumes=6.0)
@@ -49,6 +49,7 @@ def answers(*statuses: int, **headers: str) -> list[Any]:
         (answers(200, 404, 499), "back-off", []),
         (answers(503), "back-off", [("503", 5.0)]),
         (answers(429), "back-off", [("429", 5.0)]),
+        (answers(429, **{"Retry-After": "soon"}), "back-off", [("429", 5.0)]),
         (answers(503, **RETRY), "back-off,retry-after", [("503", 7.0)]),
         (answers(503, **RETRY), "retry-after", [("503", 7.0)]),
         (answers(503, **RETRY), "back-off", [("503", 5.0)]),
@@ -64,11 +65,26 @@ def answers(*statuses: int, **headers: str) -> list[Any]:
 )
 def test_what_parks_a_host(outcomes, obey, parked):
     keeper: Any = Keeper()
-    events: Any = SimpleNamespace(tell=lambda event: None, count=lambda name: None)
+    assert parked_by(keeper, outcomes, obey) == ["backoff/ignored"] * (
+        obey == "disallow"
+    )
+    assert keeper.parked == parked
+
+
+def test_once_in_trouble_one_failure_is_enough():
+    keeper: Any = Keeper(Health(1, since=1.0))
+    parked_by(keeper, [ConnectionLost(), *answers(500)], "back-off")
+    assert keeper.parked == [("connection lost", 5.0), ("500", 5.0)]
+
+
+def parked_by(keeper: Any, outcomes: list[Any], obey: str) -> list[str]:
+    """Have symptoms heed what came of pages of one host; return what was counted."""
+    counted: list[str] = []
+    events: Any = SimpleNamespace(tell=lambda event: None, count=counted.append)
     settings = Settings.read(ScrapySettings({"REP_OBEY": obey}))
     symptoms = Symptoms(settings, keeper, events, lambda: 0.0)
     for number, outcome in enumerate(outcomes):
         departure = Departure(Request(f"https://{HOST}/{number}"))
         departure.host = HOST
         symptoms.heed(departure, outcome)
-    assert keeper.parked == parked
+    return counted

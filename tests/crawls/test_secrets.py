@@ -5,27 +5,22 @@ from __future__ import annotations
 import json
 import os
 import re
-import time
 import traceback
 from io import BytesIO
-from types import SimpleNamespace
 from typing import Any
 from urllib.parse import quote, unquote, urlsplit
 
 import pytest
 from scrapy import Request
-from scrapy.http import HtmlResponse, Response
+from scrapy.http import HtmlResponse
 
 from scrapy_rep import Policy, RobotsForbidden, SettingError
 from scrapy_rep.compat import get
 from scrapy_rep.compat.urllib_fetch import fetch
-from scrapy_rep.crawl import Crawl
-from scrapy_rep.engine.starts import Departure
 from scrapy_rep.events.of_requests import AuditFailed
 from scrapy_rep.events.stream import Stream
 from scrapy_rep.evidence.sink import Sink, fill_in
 from scrapy_rep.exceptions import RedisStartError, StillParked
-from scrapy_rep.gate.outcomes import Symptoms
 from scrapy_rep.robots import Robots
 from tests.commands.cli import robots
 from tests.crawls.test_middleware import LEAKS_OF_SCRAPY
@@ -321,18 +316,6 @@ def test_exceptions_are_told_without_user_and_password(kind, arguments):
     error = kind(*arguments)
     assert "http://host.example/a" in str(error)
     assert not SECRETS.search(str(error))
-
-
-def test_a_pause_is_told_without_user_and_password(caplog):
-    caplog.set_level(0)
-    crawler = make_crawler()
-    crawler.engine = SimpleNamespace(_slot=SimpleNamespace(closing=None))
-    crawl = Crawl.of(crawler)
-    symptoms = Symptoms(crawl.settings, crawl.keeper, crawl.events, time.time)
-    departure = Departure(Request(URL))
-    departure.host, departure.started_at = "slot", time.monotonic()
-    symptoms.heed(departure, Response(URL, status=429, headers={"Retry-After": "5"}))
-    assert "(429 for http://host.example/a)" in caplog.messages[-1]
 
 
 @pytest.mark.parametrize("kind", [str, Request])

@@ -122,7 +122,7 @@ async def test_a_crawl_settles_below_the_rate_that_a_site_bears(status, schedule
     assert late_refusals(site) <= 4  # some 20
 
 
-# What counts as a failure, and how often: tests/judging/test_symptoms.py, tests/pacing/test_health.py.
+# What counts as a failure, and how often: tests/gate/test_outcomes.py, tests/pacing/test_health.py.
 @pytest.mark.parametrize(
     ("bad", "scheduler"),
     [

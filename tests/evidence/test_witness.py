@@ -275,6 +275,18 @@ async def test_audit_lines_of_one_decision_differ_in_url_and_preferences(tmp_pat
     assert {one["reason"] for one in found} == {"no rule matches"}
 
 
+@pytest.mark.parametrize("settings", [{}, {"REP_OBEY": []}])
+@coroutine_test
+async def test_an_audit_says_what_the_evidence_says(settings, tmp_path):
+    gate = Gate(fetched(), REP_AUDIT_URI=str(tmp_path / "audit.jsonl"), **settings)
+    found = await gate.judge("/private/a")
+    (decision,) = await gate.audited()
+    assert decision.pop("time") == pytest.approx(found["time"], abs=1e-4)
+    del decision["type"], decision["host"]
+    assert decision == {name: found[name] for name in decision}
+    assert decision["enforced"] is ("REP_OBEY" not in settings)
+
+
 def by_page(request):
     return request.url[-1]
 

@@ -80,11 +80,13 @@ def test_once_in_trouble_one_failure_is_enough():
 def parked_by(keeper: Any, outcomes: list[Any], obey: str) -> list[str]:
     """Have symptoms heed what came of pages of one host; return what was counted."""
     counted: list[str] = []
-    events: Any = SimpleNamespace(tell=lambda event: None, count=counted.append)
+    told: list[Any] = []
+    events: Any = SimpleNamespace(tell=told.append, count=counted.append)
     settings = Settings.read(ScrapySettings({"REP_OBEY": obey}))
     symptoms = Symptoms(settings, keeper, events, lambda: 0.0)
     for number, outcome in enumerate(outcomes):
-        departure = Departure(Request(f"https://{HOST}/{number}"))
+        departure = Departure(Request(f"https://me:secret@{HOST}/{number}"))
         departure.host = HOST
         symptoms.heed(departure, outcome)
+    assert {each.url for each in told} <= {f"https://{HOST}/{n}" for n in range(9)}
     return counted

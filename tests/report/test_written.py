@@ -67,12 +67,6 @@ def test_the_forms_agree(tmp_path):
     assert sum(host["short"] > 0 for host in hosts) == sums["hosts_short"]
 
 
-def test_standard_output(tmp_path, capsys):
-    audit = write(tmp_path / "audit.jsonl", ONE_HOST)
-    make([audit], "-", form="json")
-    assert json.loads(capsys.readouterr().out)["sums"]["hosts"] == 1
-
-
 def test_nothing_is_left_behind_where_it_fails(tmp_path):
     page = tmp_path / "report.html"
     page.write_text("the one before")

@@ -15,7 +15,6 @@ from weakref import WeakKeyDictionary, WeakSet, ref
 from scrapy import exceptions
 from scrapy.core import downloader as scrapys
 from twisted.internet.defer import CancelledError
-from twisted.python.failure import Failure
 
 from scrapy_rep.engine.starts import Starts
 
@@ -26,6 +25,7 @@ if TYPE_CHECKING:
     from scrapy import Request
     from scrapy.crawler import Crawler
     from twisted.internet.defer import Deferred
+    from twisted.python.failure import Failure
 
 
 CUT_OFF: tuple[type[BaseException], ...] = (
@@ -54,13 +54,12 @@ class Downloader(scrapys.Downloader):
         self.handlers: Any = _Handlers(self.handlers, Starts.of(crawler))
 
     def fetch(self, request: Request, *args: Any) -> Deferred[Any]:
-        def note(result: Any) -> Any:
-            was_cut = isinstance(result, Failure) and result.check(*CUT_OFF)
-            if was_cut and self.is_ending():
+        def note(failure: Failure) -> Failure:
+            if failure.check(*CUT_OFF) and self.is_ending():
                 self.cut_off.add(request)
-            return result
+            return failure
 
-        return super().fetch(request, *args).addBoth(note)
+        return super().fetch(request, *args).addErrback(note)
 
     def step_out(self, slot: Any, request: Request) -> None:
         """Have *request*, which waits, take no place of *slot*."""

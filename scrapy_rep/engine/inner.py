@@ -275,12 +275,13 @@ class Engine:
         return getattr(self._engine, "_slot", None)
 
     def wake(self) -> None:
-        """Make the engine ask the scheduler again.
+        """Make the engine ask the scheduler again; before it has begun, it will do so anyway.
 
         In the context in which the crawl was made: what is sent next is not sent on behalf of
         whoever wakes the engine, such as a fetch of a robots.txt whose headers have come.
         """
-        if (slot := self._engine_slot) is not None:
+        slot = self._engine_slot
+        if slot is not None and self._engine.scraper.slot is not None:
             self._context.run(slot.nextcall.schedule)
 
     def is_ending(self) -> bool:

@@ -73,7 +73,8 @@ class Departure:
         self.robots_hop: Any = meta.get(ROBOTS_HOP)
         """What marks the request as that of a robots.txt, and is told what comes of it; ``None``:
         it is for a page."""
-        self.asking: Any = getattr(self.robots_hop, "asking", None)
+        hop = self.robots_hop
+        self.asking: Any = None if hop is None else getattr(hop, "asking", None)
         """The fetch that it belongs to; ``None``: it is for a page."""
 
     def step_aside(self) -> None:

@@ -63,8 +63,8 @@ class Frontier:
         self._asks = 0  # that ever were
         self._is_idle = False
         self._sweeper = Alarm(self._sweep_again)
-        self.wake = permits.wake
-        self._alarm = Alarm(permits.wake)
+        self.wake = crawl.engine.wake
+        self._alarm = Alarm(self.wake)
         crawl.engine.back_out_while(self.is_all_promised)
         permits.waits.queue = self
 

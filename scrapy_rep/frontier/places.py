@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from contextlib import suppress
 from hashlib import sha256
 from heapq import heappop, heappush
 from math import inf
@@ -43,7 +42,6 @@ class Permits:
     """All that the frontier asks of policies, paces, downloader and engine."""
 
     def __init__(self, crawl: Crawl) -> None:
-        self._crawl = crawl
         self.engine = crawl.engine
         self.keeper = crawl.keeper
         self._agents = crawl.agents
@@ -95,9 +93,10 @@ class Permits:
 
     def _of_request(self, request: Request) -> tuple[str, str, str | None]:
         """Return the host, the slot and the origin of *request*, ``None``: it is not judged."""
-        found = None
-        with suppress(ValueError):  # the gate will say what is wrong
+        try:
             found = judged(request.url, request.meta)
+        except ValueError:  # the gate will say what is wrong
+            found = None
         origin = None if found is None else found[1]
         return self.keeper.host_of(request), self.engine.slot_of(request), origin
 
@@ -175,14 +174,6 @@ class Permits:
             return False
         wait = max(self.keeper.pace_left(host), self.keeper.parked_left(host))
         return wait > LONGEST_AT_PROMPT
-
-    # The engine
-
-    def wake(self) -> None:
-        """Make the engine ask for a request; before it has begun, it will do so anyway."""
-        engine = self._crawl.crawler.engine
-        if engine is not None and engine.scraper.slot is not None:
-            self.engine.wake()
 
 
 class Places:

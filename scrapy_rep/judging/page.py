@@ -33,6 +33,13 @@ PAGE_RULES_HEADER = b"X-Robots-Tag"
 HEADERS_OF_INTEREST = HEADER_NAMES | {PAGE_RULES_HEADER}
 FLAG_RULES = ("noindex", "nofollow", "noarchive", "nosnippet")
 """Rules that have a key of their own."""
+NOTHING_SAID: dict[str, Any] = {
+    **dict.fromkeys(FLAG_RULES, False),
+    "unavailable_after": None,
+    "rules": None,
+    "preferences": None,
+    "tdm_policy": None,
+}
 HIDDEN_PARTS = ((b"<!--", b"-->"), (b"<script", b"</script"))
 """Begin and end of the parts of a page in which tags are only text."""
 
@@ -44,13 +51,7 @@ def read_page(response: Response, whose: Callable[[], Agent]) -> dict[str, Any]:
 
     *whose* returns the agent. It is called only if *response* may ask for something.
     """
-    page: dict[str, Any] = dict.fromkeys(FLAG_RULES, False)
-    page |= {
-        "unavailable_after": None,
-        "rules": {},
-        "preferences": {},
-        "tdm_policy": None,
-    }
+    page = {**NOTHING_SAID, "rules": {}, "preferences": {}}
     metas = meta_tags(response, whose) if isinstance(response, HtmlResponse) else []
     if not metas and HEADERS_OF_INTEREST.isdisjoint(response.headers.keys()):
         return page  # as for nearly all pages

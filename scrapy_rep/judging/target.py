@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from contextlib import suppress
 from functools import cache, lru_cache
 from typing import TYPE_CHECKING, Any, NamedTuple
 from urllib.parse import urlsplit
@@ -188,9 +187,11 @@ def _of_start(url: str) -> tuple[str | None, str]:
     """
     origin: str | None = UNKNOWN
     if url.startswith(HTTP_PREFIXES):
-        with suppress(ValueError):
+        try:
             parts = urlsplit(url)
-            origin = normal_origin(parts.scheme, parts.netloc)
+        except ValueError:
+            return UNKNOWN, host_in(origin_of(url) or url)
+        origin = normal_origin(parts.scheme, parts.netloc)
     if url == origin:
         return url, host_in(url)  # one str to keep rather than two
     return origin, host_in(origin_of(url) or url)

@@ -242,6 +242,8 @@ class Host:
 
     def may_be_forgotten(self, now: float) -> bool:
         """Tell whether nothing of it matters any more."""
+        if self.last is not None and self.last + IDLE_HOST_SECONDS >= now:
+            return False
         is_well = self.health is WELL or self.health.may_be_forgotten(now)
         is_awaited = self.line or self.is_busy or (self.asking and not self.asking.over)
         if is_awaited or self.parked_until > now or not is_well:

@@ -397,8 +397,9 @@ class Keeper:
             return
         departure.arrived_at = at = monotonic()
         self.hosts.of(departure.host).note_arrived(departure, at)
-        self._engine.handed_out.note_arrived(departure.host, departure.request)
-        self._engine.wake()  # another request to the host may be handed out now
+        if departure.asking is None or self.interval(departure.host):
+            self._engine.handed_out.note_arrived(departure.host, departure.request)
+            self._engine.wake()  # another request to the host may be handed out now
         self._end_booking(departure)
 
     def _note_over(self, departure: Departure, outcome: Outcome) -> None:

@@ -301,7 +301,11 @@ class News:
         self._hear_judged = self.events.listeners(Judged)  # which has a copy, too
 
     def tell_of(
-        self, known: Known, before: State | None, agent: Agent, now: float
+        self,
+        known: Known,
+        before: State | None,
+        agent_of: Callable[[None], Agent],
+        now: float,
     ) -> None:
         """*before*: its state until then."""
         snapshot = known.snapshot
@@ -314,7 +318,7 @@ class News:
                 NewCopy(known.copy, b"" if answer is None else answer.body)
             )
         if self.approval:
-            self.approval.note(known, agent)
+            self.approval.note(known, agent_of(None))
 
     def tell_of_file(
         self, known: Known, before: Known | None, agent: Agent, now: float

@@ -264,12 +264,12 @@ class Fetcher:
     async def _download(self, request: Request, hop: _Hop) -> Response:
         engine = self._crawler.engine
         assert engine is not None
-        host = self._keeper.host_of(request)
-        parked = self._keeper.parked_left(host)
-        self._keeper.check_wait(request, parked)
-        if parked:  # perhaps for an hour, and so without a place
-            with self.bound.waiting_aside():
-                await self._keeper.until_not_parked(request, host)
+        if self._keeper.is_any_parked():
+            host = self._keeper.host_of(request)
+            if parked := self._keeper.parked_left(host):
+                self._keeper.check_wait(request, parked)
+                with self.bound.waiting_aside():  # perhaps for an hour: without a place
+                    await self._keeper.until_not_parked(request, host)
         fetch = await self.bound.enter()
         hop.asking.make_way = fetch.make_way
         try:

@@ -315,7 +315,7 @@ class Policies:
     async def _learn(
         self, key: str, snapshot: Snapshot, stands: Standing, page: Request
     ) -> Known:
-        before, answer_id = self._cache.get(key), None
+        before, answer_id, now = self._cache.get(key), None, self.now()
         state_before = None if before is None else before.standing.state
         answer = snapshot.answer
         if answer is not None and stands.state not in STATES_WITHOUT_ANSWER:
@@ -331,12 +331,12 @@ class Policies:
             if is_large:
                 known.is_large = True
                 await self._read(known, page)
-            self._news.tell_of_file(known, before, self.agent_of(page), self.now())
+            self._news.tell_of_file(known, before, self.agent_of(page), now)
         known.snapshot = snapshot
         known.requests_wait = requests_wait(snapshot, stands.state, self.settings)
         if before is None and key == known.origin:
             self._events.count("origins")
-        self._news.tell_of(known, state_before, self.agent_of(None), self.now())
+        self._news.tell_of(known, state_before, self.agent_of, now)
         self._cache.keep(known)
         return known
 
@@ -353,9 +353,10 @@ class Policies:
 
     def _keep_pace(self, known: Known, page: Request) -> None:
         """Keep the interval that *known* asks for, before anybody acts on *known*."""
-        asked, now = known.pace_for(self.agent_of(page), self.settings), self.now()
+        asked = known.pace_for(self.agent_of(page), self.settings)
         if asked is FREE and not self.permissions:
             return
+        now = self.now()
         origins = {known.origin}
         # If the file came from another origin, that origin asks for the same.
         if known.snapshot is not None and (answer := known.snapshot.answer) is not None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urljoin, urlsplit
@@ -36,11 +35,8 @@ if TYPE_CHECKING:
     Answer = TypeVar("Answer")
 
 
-logger = logging.getLogger("scrapy_rep")
-
 ORIGINS_AHEAD = 100
-"""Robots.txt files that are waited for at a time; REP_FETCH_CONCURRENCY says how many of them are
-fetched at a time."""
+"""Robots.txt files that are waited for at a time."""
 
 
 class Robots:
@@ -165,6 +161,10 @@ class Robots:
         policy = self.policy(url)
         return () if policy is None else sitemap_urls(policy, url)
 
+    def tell_user(self, sentence: str) -> None:
+        """Have *sentence* stand in the log of the crawl."""
+        self._parts.events.tell_user(sentence)
+
     def _ask(
         self,
         url: str,
@@ -194,10 +194,7 @@ class Robots:
 
 
 def equip(crawler: Crawler) -> None:
-    """Give the spider of *crawler*, if it is there, its ``robots``.
-
-    An attribute of that name which is the spider's own is left alone.
-    """
+    """Give the spider of *crawler*, if it is there, its ``robots``, unless it has its own."""
     spider: Any = crawler.spider
     if spider is None or has_robots_of_its_own(spider):
         return
@@ -207,7 +204,6 @@ def equip(crawler: Crawler) -> None:
 
 
 def has_robots_of_its_own(spider: Any) -> bool:
-    """Tell whether *spider*, or its class, calls something else ``robots``."""
     own = getattr(spider, "robots", None)
     return own is not None and not isinstance(own, Robots)
 
@@ -215,8 +211,8 @@ def has_robots_of_its_own(spider: Any) -> bool:
 def sitemap_urls(policy: Policy, url: str) -> tuple[str, ...]:
     """Return the sitemaps that *policy*, of the origin of *url*, names, made absolute.
 
-    Values that make no http or https URL are left out: a stranger's file must neither break
-    a crawl nor send it to ``file:///``.
+    What makes no http or https URL is left out: a stranger's file must neither break a crawl nor
+    send it to ``file:///``.
     """
     origin = origin_of(url)
     assert origin is not None
@@ -282,8 +278,5 @@ class RobotsSitemapSpider(SitemapSpider):
     async def _requests_for(self, item: Request, robots: Robots) -> list[Request]:
         urls = sitemap_urls(await robots.settle(item), item.url)
         if not urls:
-            url = without_user(item.url)
-            logger.info(
-                "%(url)s names no sitemap", {"url": url}, extra={"spider": self}
-            )
+            robots.tell_user(f"{without_user(item.url)} names no sitemap")
         return [item.replace(url=url) for url in urls]

@@ -1,7 +1,6 @@
 """Every setting of this package, declared once: its default, its check, its meaning.
 
-A check takes a user's value, and returns the value to use; it raises ``WrongError``, which
-says in words what was expected. Times are in seconds.
+A check returns the value to use for a user's, or raises ``WrongError``. Times are in seconds.
 """
 
 from __future__ import annotations
@@ -37,7 +36,7 @@ Check = Callable[[Any], Any]
 DIALECTS = {"rfc9309": RFC9309, "gym2008": GYM2008, "mk1996": MK1996}
 PACE_ORDER = ("crawl-delay", "request-rate", "visit-time")
 PACE_DIRECTIVES = frozenset(PACE_ORDER)
-"""The directives of a robots.txt that concern our speed."""
+"""What in a robots.txt concerns our speed."""
 DIRECTIVES = ("disallow", *PACE_ORDER, "retry-after", "back-off")
 PAGE_RULES = ("nofollow", "noindex")
 FLAGS = {"true": True, "1": True, "false": False, "0": False}
@@ -53,12 +52,10 @@ LONGEST_AT_PROMPT = 5.0
 
 
 class WrongError(ValueError):
-    """A value is not what was *expected*."""
+    """A value is not what was expected, which its message says in words."""
 
 
 def number(expected: str, fits: Callable[[Any], bool], kind: Check = float) -> Check:
-    """Return a check of a finite number that *fits*."""
-
     def check(value: Any) -> Any:
         with suppress(TypeError, ValueError, OverflowError):
             found = kind(value)
@@ -186,7 +183,6 @@ def meta_or_function(value: Any) -> Mapping[str, Any] | Callable[..., Any]:
 
 
 def meta_of_text(value: Any, expected: str) -> Mapping[str, Any]:
-    """Return *value*, the meta of a request for a text file. Raises ``WrongError``."""
     if not isinstance(value, Mapping):
         raise WrongError(expected)
     zyte = [value.get(name) for name in ("zyte_api", "zyte_api_automap")]
@@ -265,8 +261,7 @@ def exact_host(name: str) -> str:
 def check_agent(name: str, value: Any) -> str | tuple[str, ...] | None:
     """Return *value*, one agent, or several in order of preference as a tuple.
 
-    ``None``: no agent was chosen, which "" and an empty list mean, too. Raises
-    ``SettingError`` for other types; *name* says where the value stands.
+    ``None``: none was chosen. Raises ``SettingError``; *name* says where the value stands.
     """
     if not value or isinstance(value, str):
         return value or None
@@ -280,8 +275,7 @@ def check_agent(name: str, value: Any) -> str | tuple[str, ...] | None:
 def setting(default: Any, check: Check) -> Any:
     """Declare a field of Settings; the setting has its name after ``REP_``, in capitals.
 
-    *default* is given as a user would give it; ``None``: it depends on other settings, or
-    there is none.
+    *default* is as a user would give it; ``None``: it depends on other settings, or there is none.
     """
     return field(metadata={"default": default, "check": check})
 
@@ -394,11 +388,7 @@ class Settings(OneForEachCrawler):
 
     @classmethod
     def read(cls, settings: BaseSettings) -> Self:
-        """Return the values in *settings*, with the defaults of this package.
-
-        Raises ``SettingError``, which names the setting, the value and what was
-        expected.
-        """
+        """Return the values in *settings*, with the defaults. Raises ``SettingError``."""
         found: dict[str, Any] = {}
         for setting_name, its in DECLARED.items():
             value = settings.get(setting_name)

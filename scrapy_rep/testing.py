@@ -62,6 +62,9 @@ class _OneFile:
     async def get(self, origin: str, page: object) -> Known:
         return self.peek(origin, page)
 
+    def tell_user(self, sentence: str) -> None:
+        pass
+
     def warn_user(self, sentence: str) -> None:
         """What a crawl would warn of fails a test."""
         raise AssertionError(sentence)

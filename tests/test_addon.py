@@ -142,7 +142,7 @@ def test_all_names_can_be_imported():
 
 
 OURS = [
-    "browser",
+    "gate.browser",
     "evidence.audit",
     "evidence",
     "frontier.sqlite",

@@ -1,7 +1,6 @@
 """``scrapy robots``: ask from the command line; from what was typed to an exit status.
 
-Scrapy loads every command each time that any is run, so this module imports what is
-loaded by then anyhow; what does the work is imported once the command runs.
+Scrapy loads every command each time that any is run, so what does the work is imported late.
 """
 
 from __future__ import annotations
@@ -30,7 +29,7 @@ TELLERS = {
 }
 """Which function of this room does what a word is for."""
 EXTRAS = {"report": "report", "fleet": "redis"}
-"""Word -> the extra of this project that brings what it needs."""
+"""Word -> the extra that brings what it needs."""
 
 
 class RobotsCommand(ScrapyCommand):

@@ -99,7 +99,6 @@ class Answers:
     agents: Sequence[Agent]
     judge: Judge
     status: int = 0
-    """The exit status, by what was taken so far."""
     is_whole: bool = True
     """Whether all was taken that should be."""
     error: OSError | None = None
@@ -166,7 +165,6 @@ def settings_and_agents(
 
 
 def verdict(known: Known, url: str, agent: Agent, judge: Judge, now: float) -> Answer:
-    """Return what a policy says to one agent about one URL."""
     policy = known.policy
     found = policy.verdict(url, agent)
     objection = objection_to_pace(known.pace_for(agent, judge.settings), now)
@@ -239,7 +237,6 @@ def sitemaps(policy: Policy, copy: Answer) -> list[str]:
 
 
 def block(answer: Answer) -> Iterator[Row]:
-    """Return the rows that say everything about one URL, and each agent in turn."""
     yield Row("", [answer["url"]], "bold")
     if answer["problem"]:
         yield Row("verdict", [answer["problem"]], "yellow")
@@ -264,7 +261,6 @@ def of_agent(judged: Answer) -> Iterator[Row]:
 
 
 def note_rows(its: Answer) -> Iterator[Row]:
-    """Return what is said of a mistake."""
     line = "{file}:{line}: {severity} {code} {message} [{number}]".format(**its)
     yield Row("", [line], SEVERITY_COLOURS[its["severity"]])
 
@@ -283,7 +279,6 @@ def sent_now(judged: Answer) -> bool | None:
 
 
 def what_now(judged: Answer) -> str:
-    """Return what this project would do with a request, and why."""
     now = judged["now"]
     if now["left_out"] and not now["cause"]:
         causes = ", ".join(now["left_out"])
@@ -336,7 +331,6 @@ def pace_words(judged: Answer) -> Iterator[str]:
 
 
 def excerpt_rows(lines: Sequence[Answer]) -> Iterator[Row]:
-    """Return the lines around each rule that decided, and those that head its group."""
     digits = len(str(lines[-1]["line"])) if lines else 0
     before = lines[0]["line"] if lines else 0
     label = "lines"

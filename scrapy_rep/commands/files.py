@@ -53,7 +53,7 @@ if TYPE_CHECKING:
 
 
 def compare(typed: Typed, settings: ScrapySettings, screen: Screen) -> int:
-    """Stream the URLs past both files, keeping none; return the exit status."""
+    """Stream the URLs past both files, keeping none."""
     ours, agents = settings_and_agents(typed, settings)
     old, new = (policy_in(name, ours) for name in (typed.old, typed.new))
     changes: Counter[bool] = Counter()  # by what is allowed now
@@ -89,10 +89,7 @@ def words_of_change(change: Answer) -> Iterator[str | Row]:
 
 
 def report(typed: Typed, settings: object, screen: Screen) -> int:
-    """Write it, and say what came of it; return the exit status.
-
-    Raises ``UsageError`` where an audit cannot be read or the output not be written.
-    """
+    """Write it, and say what came of it. Raises ``UsageError`` for a file that fails."""
     form = "csv" if typed.csv else "json" if typed.json else "html"
     output = typed.output or "-"
     progress = screen.track(size_of([*typed.audit, *typed.against]), "octets")
@@ -114,7 +111,6 @@ def report(typed: Typed, settings: object, screen: Screen) -> int:
 
 
 URL_NAMES = ("start_urls", "sitemap_urls")
-"""Attributes of a spider's class that name URLs."""
 BLOCK = re.compile(r"(?m)^([^\s#].*)\n((?:(?:[ \t#].*)?\n)*)")
 """A block of the file: its head, and what is below that, comments among it."""
 
@@ -160,7 +156,7 @@ def approve(typed: Typed, settings: ScrapySettings, screen: Screen) -> int:
 
 @dataclass
 class Approving(Answers):
-    """Takes one URL after the other, and gathers what the agent is told at its origin."""
+    """Gathers what the agent is told at each origin."""
 
     blocks: Blocks = field(default_factory=dict)
     comments: dict[str, list[str]] = field(default_factory=lambda: defaultdict(list))

@@ -1,4 +1,8 @@
-"""Asking as this project would; what holds in its crawls; who crawls."""
+"""Asking as this project would; what holds in its crawls; who crawls (the Signature Agent Card).
+
+The card is that of draft-meunier-webbotauth-registry-04 (2026-10). It has a format for neither
+``purpose`` nor ``rate-control``: both are in words here.
+"""
 
 from __future__ import annotations
 
@@ -80,10 +84,9 @@ def prepare(settings: ScrapySettings) -> None:
 
 
 def ask(urls: Sequence[str], answers: Answers) -> None:
-    """Give *answers* each of *urls* with its policy, in their order.
+    """Give *answers* each of *urls* with its policy, in their order, as the spider would ask.
 
-    It is asked as the spider that is named would ask. ``answers.is_whole`` tells whether all of
-    them were given: the crawl may be broken off, or never begin.
+    ``answers.is_whole`` tells whether all were given: the crawl may be broken off, or never begin.
     """
     answers.is_whole = False
     answers.screen.track(len(urls), "URLs")
@@ -187,10 +190,7 @@ ADDRESS = re.compile(r"[\w.+-]+@[\w-]+(?:\.[\w-]+)+")
 
 
 def doctor(typed: Typed, settings: ScrapySettings, screen: Screen) -> int:
-    """Tell it; return the exit status: 1 if something is off.
-
-    Raises ``SettingError``, and ``UsageError`` where a setting names something that does not exist.
-    """
+    """Tell it; return the exit status: 1 if something is off."""
     crawler, holding = what_would_hold(typed, settings)
     is_enabled = any(isinstance(addon, Addon) for addon in crawler.addons.addons)
     answer = asdict(holding) | {"is_enabled": is_enabled, "says": holding.in_words()}
@@ -202,7 +202,7 @@ def doctor(typed: Typed, settings: ScrapySettings, screen: Screen) -> int:
 
 
 def what_would_hold(typed: Typed, settings: ScrapySettings) -> tuple[Crawler, Holding]:
-    """Return a crawler of the project, which does not run, and what would hold in its crawl."""
+    """Return a crawler that does not run, and what would hold in its crawl."""
     crawler = Crawler(typed.kind or Spider, settings)
     try:
         crawler.addons.load_settings(crawler.settings)
@@ -214,7 +214,6 @@ def what_would_hold(typed: Typed, settings: ScrapySettings) -> tuple[Crawler, Ho
 
 
 def what_is_off(holding: Holding, *, is_enabled: bool) -> Iterator[str]:
-    """Yield a sentence for each thing that should be put right."""
     if not holding.judge and not is_enabled:
         yield NOT_ENABLED
     yield from (each for each in holding.warnings if is_enabled or each != NOT_JUDGED)
@@ -252,7 +251,7 @@ def card(typed: Typed, settings: ScrapySettings, screen: Screen) -> int:
 
 
 def departures(holding: Holding, values: Settings) -> list[str]:
-    """Return why a crawl does not do what RFC 9309 demands; empty: it does."""
+    """Return why a crawl does not do what RFC 9309 demands."""
     whys = {
         "no request is judged": not holding.judge,
         "REP_OBEY leaves disallow out": holding.is_dry_run,

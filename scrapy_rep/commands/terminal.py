@@ -99,11 +99,9 @@ class Screen:
         return f"\x1b[{COLOURS[colour]}m{text}\x1b[0m"
 
     def start_again(self) -> None:
-        """Have the next picture of what is watched take the place of this one."""
         self._out.write(CLEAR_SCREEN if self._out.isatty() else "")
 
     def track(self, total: int | None, unit: str) -> Progress:
-        """Return the progress of work that begins now, shown if it takes long."""
         self.progress = Progress(total, unit)
         return self.progress
 
@@ -116,15 +114,13 @@ class Progress:
         self._begun = self._told = monotonic()
         self._done = 0
         self.waits_for = ""
-        """The URL that is being asked for; "": none."""
+        """The URL that is being asked for."""
 
     def add(self, done: int = 1) -> None:
-        """Count *done* more units."""
         self._done += done
         self.tick()
 
     def tick(self) -> None:
-        """Tell how far it is, where it is time for that."""
         now = monotonic()
         if now < self._told + LATE_SECONDS:
             return
@@ -135,7 +131,6 @@ class Progress:
 
 
 def complain(line: str) -> None:
-    """Write *line* to standard error."""
     sys.stderr.write(f"{printable(line)}\n")
     sys.stderr.flush()
 
@@ -164,7 +159,6 @@ PLACE = re.compile(r"(\[?)\b([A-Z]+)(\.\.\.)?")
 """What stands in a place of its own: whether it may be left out, or repeated."""
 NARGS = {("[", "..."): "*", ("[", ""): "?", ("", "..."): "+"}
 APART = ("lint", "sitemaps", "agent"), ("lint", "sitemaps", "now"), ("csv", "json")
-"""Options of which one may be given."""
 CHOICE = re.compile(r"(?m)^  ([a-z]+)  +\S")
 """What may be done, on the page of ``fleet``."""
 OF_HOSTS = ("block", "unblock", "purge")
@@ -208,8 +202,6 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 
 class Form(argparse.ArgumentParser):
-    """Of the places of one page."""
-
     def error(self, message: str) -> NoReturn:
         """Have *message*, of argparse, end in where to read what to type."""
         message = message.replace("unrecognized arguments:", "there is no")
@@ -228,7 +220,7 @@ class Typed(argparse.Namespace):
     word: str
     """"": URLs were typed."""
     kind: type[Spider] | None = None
-    """The class of the spider that is named."""
+    """Of the spider that is named."""
     files: Sequence[str] = ()
     """robots.txt files that are told of."""
     asked: Sequence[str] = ()
@@ -239,7 +231,7 @@ class Typed(argparse.Namespace):
     process: Any = None
     """Of Scrapy, to ask in."""
     ask: Callable[[Sequence[str], Any], None]
-    """Gives ``Answers`` each of some URLs with its policy; there only once there is a reactor."""
+    """Gives ``Answers`` each of some URLs with its policy."""
 
     @property
     def asks(self) -> bool:
@@ -348,7 +340,6 @@ def faults_of_fleet(typed: Typed) -> Iterator[str]:
 
 
 def with_scheme(url: str) -> str:
-    """Return *url* with https:// before it where it begins with a host instead."""
     return f"https://{url}" if BARE_HOST.match(url) else url
 
 

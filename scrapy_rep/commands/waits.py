@@ -1,7 +1,4 @@
-"""Who waits: the requests of a job, or of a fleet's queue, by host; shown once or watched.
-
-An operator may also act on a fleet's queue.
-"""
+"""Who waits: the requests of a job, or of a fleet's queue, by host; and orders to a fleet."""
 
 from __future__ import annotations
 
@@ -41,7 +38,6 @@ REASONS = WHY | {
 }
 """Why a host waits, in words, by what JSON says; other causes are shown as they are."""
 MOST_HOSTS = 3
-"""Hosts of a worker."""
 DONE = {
     "pause": "{spider} is paused: {workers} at work take nothing more within a second; "
     "{requests} in hand go on",
@@ -71,7 +67,7 @@ def show(
     *,
     watch: bool,
 ) -> int:
-    """Write what waits; with *watch*, again and again until Ctrl-C. Return the exit status."""
+    """Write what waits; with *watch*, again and again until Ctrl-C."""
     with suppress(KeyboardInterrupt) if watch else nullcontext():
         screen.say(words, *answers())
         while watch:
@@ -82,7 +78,6 @@ def show(
 
 
 def row(**host: Any) -> Answer:
-    """Return what is told of a host, as a job or a queue has it."""
     return {"kind": "host", "why": None, "wait": None, "workers": (), **host}
 
 
@@ -103,10 +98,7 @@ def of_hosts(rows: Sequence[Answer], most: int | None = MOST_ROWS) -> Iterator[s
 
 
 def tell_job(typed: Typed, settings: object, screen: Screen) -> int:
-    """Write what waits in the job in DIR: of the job, then of each host, most first.
-
-    Raises ``UsageError`` where there is no such job, or it cannot be read.
-    """
+    """Write what waits in the job in DIR: of the job, then of each host, most first."""
 
     def answers() -> list[Answer]:
         try:
@@ -132,10 +124,7 @@ def words_of_job(job: Answer, *rows: Answer) -> Iterator[str]:
 
 
 def tell_fleet(typed: Typed, settings: ScrapySettings, screen: Screen) -> int:
-    """Tell of the queue of a spider, or act on it; return the exit status.
-
-    Raises ``UsageError`` where Redis cannot be reached, or there is no such queue.
-    """
+    """Tell of the queue of a spider, or act on it; return the exit status."""
     # They need redis, which what waits in a job does not.
     from scrapy_rep.frontier.redis_orders import FleetQueue  # noqa: PLC0415
     from scrapy_rep.frontier.redis_server import AWAY_ERRORS, refusal_of  # noqa: PLC0415

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -12,6 +11,7 @@ from scrapy.utils.misc import load_object
 
 from scrapy_rep.crawl import Crawl
 from scrapy_rep.events.log import tell_plainly
+from scrapy_rep.events.of_requests import Told, Warned
 from scrapy_rep.gate.holding import NO_MIDDLEWARE
 from scrapy_rep.gate.middleware import RepMiddleware
 from scrapy_rep.pages import RepSpiderMiddleware
@@ -41,7 +41,6 @@ QUEUES = (
     "SCHEDULER_START_DISK_QUEUE",
 )
 SCRAPYS = "scrapy.squeues"
-logger = logging.getLogger(__name__)
 
 
 class Addon:
@@ -54,6 +53,8 @@ class Addon:
         tell_plainly()
         self._crawler = crawler
         self._crawl: Crawl | None = None
+        self._of_scheduler: Told | None = None
+        """What the user is told of it, once there is a crawl, which has a log."""
 
     @classmethod
     def from_crawler(cls, crawler: Crawler) -> Self:
@@ -67,16 +68,15 @@ class Addon:
         equip(self._crawler)
         # Now, as its parts follow the engine from its start on.
         self._crawl = Crawl.of(self._crawler)
+        if self._of_scheduler is not None:
+            self._crawl.events.tell(self._of_scheduler)
         # What does not obey at all has been told so by RepMiddleware.
         obeys = self._crawler.settings.getbool("ROBOTSTXT_OBEY")
         if obeys and self._crawler.get_downloader_middleware(RepMiddleware) is None:
             self._crawl.events.warn_user(NO_MIDDLEWARE)
 
     def update_settings(self, settings: BaseSettings) -> None:
-        """Set what is not the user's choice. Raises ``SettingError`` if that is wrong.
-
-        The crawl would say so, too, but here nothing else has begun.
-        """
+        """Set what is not the user's choice. Raises ``SettingError`` before anything else has begun."""
         values = Settings.read(settings)
         settings.set("ROBOTSTXT_OBEY", True, "addon")
         enable = settings.setdefault_in_component_priority_dict
@@ -92,37 +92,38 @@ class Addon:
         settings["DOWNLOADER_MIDDLEWARES"].set(BUILT_IN, None, "addon")
         if settings["DOWNLOADER"] == DOWNLOADER:  # else the gate does its work
             settings.set("DOWNLOADER", "scrapy_rep.Downloader", "addon")
-        _choose_scheduler(settings)
+        self._of_scheduler = _choose_scheduler(settings)
         if self._crawler is not None and settings.get("PLAYWRIGHT_ABORT_REQUEST"):
             from scrapy_rep.gate.browser import bind  # noqa: PLC0415 - few need it
 
             bind(settings, self._crawler)
 
 
-def _choose_scheduler(settings: BaseSettings) -> None:
-    """Have the frontier hold back what must wait, unless the user has chosen other parts."""
+def _choose_scheduler(settings: BaseSettings) -> Told | None:
+    """Have the frontier hold back what must wait, unless the user has chosen other parts.
+
+    Return what the user is to be told of that.
+    """
     name, job = _chosen_part(settings), _our_job(settings.get("JOBDIR"))
     if name is not None:
         if job and job.exists() and settings["SCHEDULER"] != OUR_SCHEDULER:
-            logger.warning(
-                "%s is not used, as %s is set: what waits there, and what was seen, is for a"
-                " run with scrapy_rep.Scheduler",
-                job,
-                name,
+            return Warned(
+                f"{job} is not used, as {name} is set: what waits there, and what was seen, is "
+                "for a run with scrapy_rep.Scheduler"
             )
     elif job and not job.exists() and _is_scrapys_job(job.parent):
-        logger.info(
-            "The job in %s was begun by Scrapy's own scheduler, and goes on with that: requests"
-            " that must wait for their host may do so in the downloader, and where the process is"
-            " killed, some may be lost. A new JOBDIR has neither",
-            settings["JOBDIR"],
+        return Told(
+            f"The job in {settings['JOBDIR']} was begun by Scrapy's own scheduler, and goes on "
+            "with that: requests that must wait for their host may do so in the downloader, and "
+            "where the process is killed, some may be lost. A new JOBDIR has neither"
         )
     else:
         settings.set("SCHEDULER", OUR_SCHEDULER, "addon")
+    return None
 
 
 def _chosen_part(settings: BaseSettings) -> str | None:
-    """Return the setting by which the user has chosen a scheduler or a queue; or ``None``."""
+    """Return the setting by which the user has chosen a scheduler or a queue."""
     for name in ("SCHEDULER", "SCHEDULER_PRIORITY_QUEUE", *QUEUES):
         if (settings.getpriority(name) or 0) <= SETTINGS_PRIORITIES["default"]:
             continue
@@ -141,7 +142,6 @@ def _our_job(folder: str | None) -> Path | None:
 
 
 def _is_scrapys_job(folder: Path) -> bool:
-    """Tell whether a run with Scrapy's own scheduler has left a job in *folder*."""
     queues = folder / "requests.queue"
     return (folder / "requests.seen").exists() or (
         queues.is_dir() and any(queues.iterdir())

@@ -23,12 +23,10 @@ if TYPE_CHECKING:
     from scrapy.settings import BaseSettings
 
 
-logger = logging.getLogger("scrapy_rep")
-
 SETTING = "PLAYWRIGHT_ABORT_REQUEST"
 PATHS = ("scrapy_rep.abort_disallowed", "scrapy_rep.gate.browser.abort_disallowed")
 MOST_ASKED = 50
-"""Origins that are asked for their robots.txt at a time, on behalf of pages in the browser."""
+"""Origins that are asked for their robots.txt at a time, on behalf of a browser."""
 UNKNOWN = because("unknown", "its robots.txt is not known yet")
 
 
@@ -109,7 +107,8 @@ def abort_disallowed(request: BrowserRequest) -> bool:
     The add-on puts an ``AbortDisallowed`` for each crawl in its place; without the add-on,
     everything is aborted.
     """
-    logger.error(
+    # Nobody knows of which crawl, whose stream would tell it.
+    logging.getLogger("scrapy_rep").error(
         "%(url)s, and all else that the browser asks for, is aborted: %(setting)s is "
         "scrapy_rep.abort_disallowed, which needs the add-on of scrapy_rep (ADDONS)",
         {"url": without_user(request.url), "setting": SETTING},
@@ -118,7 +117,7 @@ def abort_disallowed(request: BrowserRequest) -> bool:
 
 
 def bind(settings: BaseSettings, crawler: Crawler) -> None:
-    """Put an ``AbortDisallowed`` for *crawler* in the setting, if the user has chosen ours."""
+    """Put an ``AbortDisallowed`` in the setting, if the user has chosen ours."""
     chosen = settings.get(SETTING)
     if chosen in PATHS or chosen is abort_disallowed:
         priority = settings.getpriority(SETTING) or 0

@@ -88,7 +88,7 @@ class Holding:
     """Sentences: what the user should change."""
 
     def in_words(self) -> str:
-        """Return all of it in a line, but for the warnings."""
+        """Return all but the warnings in a line."""
         opening = f"scrapy_rep {self.version}: "
         if not self.judge:
             return f"{opening}no request is judged"
@@ -184,7 +184,7 @@ def what_holds(
 
 
 def middlewares_of(settings: BaseSettings) -> dict[str, Any]:
-    """Return the downloader middlewares that are enabled, by import path; most are classes."""
+    """Return those that are enabled, by import path; most are classes."""
     both = settings.getwithbase(
         "DOWNLOADER_MIDDLEWARES"
     )  # the user's after the defaults
@@ -252,7 +252,6 @@ MAX_META_KEYS = 1000
 OUR_PARSER = "scrapy_rep.RepRobotParser"
 ASKS_AGAIN = "scrapy.extensions.httpcache.RFC2616Policy"
 LEAVE_ALONE = frozenset({429, 503})
-"""Statuses by which a site asks to be left alone."""
 MANY_REQUESTS, MANY_PER_ORIGIN = 1000, 100
 REFETCHES = (
     f'HTTPCACHE_POLICY = "{ASKS_AGAIN}" asks for a page only if it is no longer fresh, and '
@@ -262,10 +261,7 @@ REFETCHES = (
 
 
 def mistakes_of(settings: BaseSettings, middlewares: Iterable[Any]) -> list[str]:
-    """Return a sentence for each mistake in *settings*.
-
-    *middlewares*: the classes of the downloader middlewares that are enabled.
-    """
+    """Return a sentence for each mistake in *settings*; *middlewares* are enabled classes."""
     parser = settings["ROBOTSTXT_PARSER"]
     left_out = {int(each) for each in settings.getlist("HTTPCACHE_IGNORE_HTTP_CODES")}
     retried = {int(each) for each in settings.getlist("RETRY_HTTP_CODES")}
@@ -309,7 +305,6 @@ def hints_on_refetching(settings: BaseSettings) -> list[str]:
 
 
 def hints_at_start(user_agent: str) -> list[str]:
-    """Return what to change in the User-Agent that is sent."""
     hint = (
         f"The User-Agent, {user_agent!r}, does not say how to reach you: put a URL or an "
         "e-mail address into USER_AGENT, so that a site can write to you before it blocks you"
@@ -320,10 +315,7 @@ def hints_at_start(user_agent: str) -> list[str]:
 
 
 def hints_at_end(settings: BaseSettings, count: Callable[[str, int], Any]) -> list[str]:
-    """Return that sites were asked many times without any delay, as none asked for one.
-
-    *count* returns a stat, or what it has where there is none.
-    """
+    """Return that sites were asked many times without a delay; *count* returns a stat."""
     requests, origins = count("downloader/request_count", 0), count("rep/origins", 0)
     is_delayed = settings.getfloat("DOWNLOAD_DELAY") or count(
         "rep/crawl_delay/origins", 0
@@ -342,7 +334,7 @@ def _that_hold(table: dict[str, Any]) -> list[str]:
 
 
 def _never_asks_again(settings: BaseSettings) -> bool:
-    """Tell whether Scrapy's HTTP cache is enabled, and takes whatever it has for fresh."""
+    """Tell whether Scrapy's HTTP cache takes whatever it has for fresh."""
     if not settings.getbool("HTTPCACHE_ENABLED"):
         return False
     policy = load_object(settings["HTTPCACHE_POLICY"])

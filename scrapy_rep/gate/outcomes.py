@@ -45,7 +45,7 @@ ON_THE_WAY = because(
 
 
 class Refusals:
-    """Makes the exceptions by which requests are refused, and tells the log and all others."""
+    """Makes the exceptions by which requests are refused, and tells all who listen."""
 
     def __init__(self, crawl: Crawl) -> None:
         self._crawler = crawl.crawler
@@ -56,15 +56,14 @@ class Refusals:
         self._policies = crawl.policies
         self._keeper = crawl.keeper
         self._over_budget: set[str] = set()
-        """Hosts of which a request was refused as they have had all that they may have."""
+        """Hosts of whose spent budget was told."""
         failed_for = duration(crawl.settings.back_off_give_up)
         why = f"its host has done nothing but fail for {failed_for} (REP_BACK_OFF_GIVE_UP)"
         self.down = because(DOWN, why)
-        """For requests to a host that does nothing but fail."""
         self._patient_judge = Judge(replace(crawl.settings, wait=True))
 
     def over(self, host: str) -> Objection:
-        """Return the objection to one more request to *host*, and tell of the first one."""
+        """Return the objection to one more request to *host*; tell of the first one."""
         budget = self._keeper.budget_of(host)
         if budget is not None and host not in self._over_budget:
             self._over_budget.add(host)
@@ -90,7 +89,7 @@ class Refusals:
         *,
         wait: float = 0.0,
     ) -> RobotsRefused:
-        """Tell everyone that *request*, judged by *url*, is refused; return the exception.
+        """Tell that *request*, judged by *url*, is refused; return the exception.
 
         *wait*: a crawl would send it so many seconds later.
         """
@@ -117,7 +116,7 @@ class Refusals:
     def _with_patience(
         self, request: Request, url: str, known: Known | None, wait: float
     ) -> str:
-        """Return what a crawl, which waits, would do with *request*, for who is at a prompt."""
+        """Return what a crawl, which waits, would do, for who is at a prompt."""
         if known is not None and not wait:
             agent, now = self._agents.of(request), self._policies.now()
             allowed = known.policy.allowed(url, agent)
@@ -129,17 +128,15 @@ class Refusals:
 
 
 OF_THE_HOST = frozenset({REFUSED, TIMEOUT})
-"""The kinds of failures that speak for the host; a lost connection may be about one page."""
+"""Failures that speak for the host; a lost connection may be about one page."""
 IN_A_ROW = 3
-"""Of what may be about one page, so many pages in a row speak for the host."""
+"""So many pages in a row speak for the host, too."""
 MAX_ROWS = 10_000
 """Hosts whose rows are kept; then all begin anew."""
 
 
 class Symptoms:
-    """Heeds what comes of each request: of pages, not of a robots.txt, which is asked for
-    again later, and whose pages wait for that.
-    """
+    """Heeds what comes of requests for pages: a robots.txt is asked for again later."""
 
     def __init__(
         self,

@@ -41,7 +41,7 @@ NOTHING_SAID: dict[str, Any] = {
     "tdm_policy": None,
 }
 HIDDEN_PARTS = ((b"<!--", b"-->"), (b"<script", b"</script"))
-"""Begin and end of the parts of a page in which tags are only text."""
+"""Parts of a page in which tags are only text."""
 
 ALL_LINKS = LinkExtractor(unique=False, deny_extensions=())
 
@@ -49,7 +49,7 @@ ALL_LINKS = LinkExtractor(unique=False, deny_extensions=())
 def read_page(response: Response, whose: Callable[[], Agent]) -> dict[str, Any]:
     """Return what *response* asks of an agent, in the form of ``meta["rep_page"]``.
 
-    *whose* returns the agent. It is called only if *response* may ask for something.
+    *whose* returns the agent; it is called only if *response* may ask for something.
     """
     page = {**NOTHING_SAID, "rules": {}, "preferences": {}}
     metas = meta_tags(response, whose) if isinstance(response, HtmlResponse) else []
@@ -75,8 +75,7 @@ def meta_tags(
 ) -> list[tuple[str, str]]:
     """Return names and contents of the meta tags in the head of *response*.
 
-    Empty if neither "robots" nor a name of the agent occurs in the head: most pages are such,
-    and are not parsed.
+    A head in which neither "robots" nor a name of the agent occurs, as most, is not parsed.
     """
     body = response.body
     if body.find(b"\0", 0, 64) >= 0:  # UTF-16, or UTF-32
@@ -90,10 +89,7 @@ def meta_tags(
 
 
 def head_of(body: bytes) -> bytes:
-    """Return what stands before the end of a page's head, or before its body.
-
-    If there is neither, return all of it, up to ``MAX_READ_BYTES`` octets.
-    """
+    """Return what stands before the end of a page's head, or before its body, if either is there."""
     start = body[:MAX_READ_BYTES]
     end = _end_of_head(start)
     if end < 0:
@@ -114,7 +110,6 @@ def _end_of_head(page: bytes) -> int:
 
 
 def _hidden(page: bytes, position: int) -> bool:
-    """Tell whether *position* is inside a comment or a script."""
     for begin, end in HIDDEN_PARTS:
         begun = page.rfind(begin, 0, position)
         if begun >= 0 and page.find(end, begun, position) < 0:
@@ -136,7 +131,7 @@ def _names(agent: Agent) -> tuple[bytes, ...]:
 def urls_not_to_follow(response: Response) -> frozenset[str]:
     """Return the canonical URLs to which *response* links with rel="nofollow" only.
 
-    A request does not show which link it came from, so its URL is looked up here.
+    A request does not show which link it came from.
     """
     if not isinstance(response, HtmlResponse) or "nofollow" not in response.text:
         return frozenset()

@@ -1,7 +1,6 @@
-"""The ruling: a request is sent now, waits, or is refused.
+"""The ruling: a request is sent now, waits, or is refused. Pure.
 
-Pure: what is known, and the time, come in as arguments. It belongs to the request that
-asks: another agent, or another URL of the same origin, may get another one.
+It belongs to the request: another agent, or URL of the same origin, may get another one.
 """
 
 from __future__ import annotations
@@ -50,14 +49,10 @@ class Objection(NamedTuple):
     """What is against sending a request now."""
 
     cause: str
-    """Its name in the stats: "rule", "status" (no robots.txt, as a status says),
-    "unreachable", "approval" (REP_APPROVED_STRICT), "purpose", "crawl_delay" (over REP_CRAWL_DELAY_MAX), "visit_time",
-    "down" (REP_BACK_OFF_GIVE_UP), "budget" (REP_HOST_BUDGET); where REP_WAIT is off,
-    "crawl_delay" and "parked" are too long to wait for."""
+    """As in ``rep/forbidden/CAUSE``; where REP_WAIT is off, also "parked"."""
     verdict: Verdict
 
     def refusal(self, url: str, origin: str) -> RobotsRefused:
-        """Return the exception by which a request for *url* is refused."""
         kind: type[RobotsRefused] = RobotsForbidden
         if self.cause == UNREACHABLE:
             kind = RobotsUnreachable
@@ -79,7 +74,7 @@ class Ruling(NamedTuple):
     left_out: tuple[Objection, ...] = ()
     """What is against it as well, but is left out of REP_OBEY."""
     permission: Permission | None = None
-    """By which it is not judged by its site's rules (REP_HOSTS); ``None``: it is."""
+    """By which it is not judged by its site's rules (REP_HOSTS)."""
 
 
 SEND = Ruling(Action.SEND)
@@ -95,7 +90,6 @@ class Purposes:
         """Returns what the tdmrep.json of its origin says of a URL."""
 
     def objection(self, url: str, policy: Policy, agent: Agent) -> Objection | None:
-        """Return why *url* is not fetched for these purposes; ``None``: it may be."""
         if url.endswith(WELL_KNOWN):
             return None  # what tells of preferences is read, not used
         preferences = policy.preferences(url, agent)
@@ -116,14 +110,12 @@ class Purposes:
         return None
 
     def refused_by(self, preferences: Preferences) -> Preference | None:
-        """Return what says no to one of these purposes, if anything does."""
+        """Return what says no to one of these purposes."""
         found = map(preferences.of, self._purposes)
         return next((each for each in found if each.answer == NO), None)
 
 
 class Judge:
-    """Rules by the settings of one crawl."""
-
     def __init__(
         self,
         settings: Settings,
@@ -147,8 +139,7 @@ class Judge:
     ) -> Ruling:
         """Return what happens to a request for *url*.
 
-        *allowed* is what the policy of *known* says of it to *agent*; *now* is in seconds
-        since 1970.
+        *allowed* is what the policy of *known* says of it to *agent*; *now* is in seconds since 1970.
         """
         if self._permissions is not None and (
             permission := self._permissions.at(known.origin, now)
@@ -225,12 +216,11 @@ def _by_rules(url: str, known: Known, agent: Agent) -> Objection:
 
 
 def _wait_for_robots(objection: Objection, known: Known, now: float) -> Ruling:
-    """Return that a request waits until the robots.txt is asked for again."""
     return Ruling(Action.WAIT, objection, max(0.0, known.standing.ask_at - now))
 
 
 def objection_to_pace(pace: Pace, now: float) -> Objection | None:
-    """Return why *pace* lets no request start *now*; ``None``: it lets one start."""
+    """Return why *pace* lets no request start *now*."""
     if pace.refuses(now):
         asked, most = duration(pace.asked(now)), duration(pace.most)
         reason = f"robots.txt asks for {asked} between requests, more than REP_CRAWL_DELAY_MAX ({most})"
@@ -243,7 +233,7 @@ def objection_to_pace(pace: Pace, now: float) -> Objection | None:
 
 
 def too_soon(wait: float, interval: float, *, is_parked: bool) -> Objection:
-    """Return why a request does not start for *wait* seconds more, where it is not to wait."""
+    """Return why a request does not start for *wait* seconds, where it is not to wait."""
     if is_parked:
         return because(PARKED, f"its host is parked for {duration(wait)} more")
     reason = (

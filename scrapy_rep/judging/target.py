@@ -35,11 +35,11 @@ UNKNOWN = ""
 """In the place of an origin that the start of a URL does not tell."""
 INSTEAD_KEY, EXEMPT_KEY = "robotstxt_url", "dont_obey_robotstxt"
 SLOT_KEY = "download_slot"
-"""The meta keys that are said of a request's own origin."""
+"""Meta keys that are said of a request's own origin."""
 NOTE_KEY = "rep_said_of"
-"""The meta key of the URL of which that was said, with what INSTEAD and EXEMPT were, if
-one of them was there; where the gate has let it go unjudged for another reason, that reason stands
-in the place of EXEMPT."""
+"""The meta key of the URL of which that was said, with what INSTEAD and EXEMPT were, if either was
+there. Why the gate has let it go unjudged, if for another reason, stands in the place of EXEMPT.
+"""
 NO_ORIGIN, PASSED_BY = "no_origin", "passed_by"
 """Why a request was not judged, beside EXEMPT_KEY and what the gate gives."""
 
@@ -82,7 +82,7 @@ class Agents:
     def of(self, request: Request | None = None, header: str | None = None) -> Agent:
         """Return the agent whose group decides for *request*; ``None``: one as any other.
 
-        *header* is what ``header`` returns for it, where that is known.
+        *header*: what ``header`` returns for it, where that is known.
         """
         if request is not None and "robotstxt_user_agent" in request.meta:
             own = request.meta["robotstxt_user_agent"]
@@ -157,10 +157,8 @@ _decode_header = lru_cache(maxsize=256)(decoded)
 def judged(url: str, meta: dict[str, Any]) -> tuple[str, str] | None:
     """Return the URL to judge and its origin; ``None``: the request is exempt.
 
-    *url* and *meta* are those of the request. The URL to judge is
-    ``meta["robotstxt_url"]`` where that is given, else *url*, without user and password,
-    which no rule is about and nobody is to be told. Raises ``SettingError`` where it is
-    given and has no origin.
+    That is ``meta["robotstxt_url"]`` where it is given, else *url*, without user and password, which
+    nobody is to be told. Raises ``SettingError`` where it is given and has no origin.
     """
     if meta:
         if meta.get(EXEMPT_KEY):
@@ -207,7 +205,7 @@ def _judged_instead(url: Any) -> tuple[str, str]:
 
 
 def host_of(request: Request) -> str:
-    """Return the host of which a request asks something; empty: of none.
+    """Return the host of which a request asks something; "": of none.
 
     Behind a rendering service that is the target's: that of ``meta["robotstxt_url"]``.
     """
@@ -242,7 +240,7 @@ def _noted_on(meta: dict[str, Any]) -> tuple[str | None, Any, Any]:
 def how_judged(url: str, meta: dict[str, Any]) -> tuple[str | None, str | None]:
     """Return why a request that is sent was not judged, and by which URL it was.
 
-    Both are ``None`` for most: judged by their own. *url* and *meta* are those of the request.
+    Both are ``None`` for most: judged by their own.
     """
     noted, instead, exempt = _noted_on(meta)
     if noted != url:  # or it is another's, whose meta was copied
@@ -259,10 +257,9 @@ def how_judged(url: str, meta: dict[str, Any]) -> tuple[str | None, str | None]:
 def leave_behind(request: Request, meta: dict[str, Any], engine: Engine) -> None:
     """Drop what was said of the origin from which *meta*, that of *request*, was copied.
 
-    That is for a request to another origin: by a redirect, or where a callback passes
-    ``meta=response.meta``. A leave to ignore one site's robots.txt, or to judge another
-    URL, is no leave to do so elsewhere, and in the slot of one host another one would be
-    asked at the wrong pace. What the spider has set since is meant for this request.
+    That is for a request to another origin, by a redirect or with ``meta=response.meta``: a leave to
+    ignore one site's robots.txt, another URL to judge, or the slot of a host, means nothing
+    elsewhere. What the spider has set since is meant for this request.
     """
     url, instead, exempt = _noted_on(meta)
     if url is None or url == request.url or origin_of(url) == origin_of(request.url):

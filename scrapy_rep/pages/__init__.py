@@ -100,7 +100,7 @@ class RepSpiderMiddleware(BaseSpiderMiddleware):
     def _drop(
         self, what: str, url: str, response: Response, cause: str, why: str
     ) -> None:
-        """Count and log that *what*, which came of *response*, goes no further."""
+        """Tell that *what*, which came of *response*, goes no further."""
         url, page = without_user(url), without_user(response.url)
         assert response.request is not None
         agent = name_of(self._agents.of(response.request))
@@ -153,7 +153,6 @@ class RepSpiderMiddleware(BaseSpiderMiddleware):
         return found is not None and permissions.at(found[1], now) is not None
 
     def _not_to_follow(self, response: Response) -> frozenset[str]:
-        """Return the canonical URLs to which *response* links with rel="nofollow" only."""
         if response not in self._unfollowed:
             self._unfollowed[response] = urls_not_to_follow(response)
         urls: frozenset[str] = self._unfollowed[response]

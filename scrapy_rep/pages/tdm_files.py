@@ -45,7 +45,7 @@ if TYPE_CHECKING:
 MAX_SIZE = 2**20
 """Octets of a file; a longer one is a failure."""
 MAX_ORIGINS = 10_000
-"""Origins whose files are remembered; then the one that was asked for first is forgotten."""
+"""Origins whose files are remembered; then the one asked for first is forgotten."""
 META_OF_ROBOTS = (
     "dont_obey_robotstxt",
     "dont_redirect",
@@ -56,13 +56,11 @@ META_OF_ROBOTS = (
 
 
 class Known(NamedTuple):
-    """What is known of the file of an origin."""
-
     rules: tuple[TdmRule, ...]
     until: float
     """When it is asked for again, in seconds since 1970."""
     failure: str = ""
-    """Why it could not be fetched, so that nobody knows what is reserved; "": it could."""
+    """Why nobody knows what is reserved; "": it could be fetched."""
 
 
 BROKEN_OFF = Known((), 0.0, "asking was broken off")
@@ -70,10 +68,7 @@ FORGOTTEN = Known((), 0.0, "it was forgotten")
 
 
 class TdmMiddleware:
-    """Downloader middleware before ``RepMiddleware``: a page waits for its tdmrep.json.
-
-    It fetches the file of each origin once, and answers for its pages.
-    """
+    """Downloader middleware before ``RepMiddleware``: a page waits for its tdmrep.json."""
 
     def __init__(self, crawler: Crawler) -> None:
         self._crawler = crawler

@@ -52,7 +52,6 @@ TESTS = {
     "judging": [
         "judging",
         "crawls/test_page_rules.py",
-        "crawls/test_purposes.py",
     ],
     "pages": ["crawls/test_page_rules.py", "crawls/test_tdm_files.py"],
 }

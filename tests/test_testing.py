@@ -23,6 +23,8 @@ Disallow: /
 User-agent: ExampleBot
 Disallow: /cart/
 Crawl-delay: 2
+Content-Usage: search=y
+License: https://example.com/rsl.xml
 
 Sitemap: /sitemap.xml
 """
@@ -85,10 +87,28 @@ async def test_everything_can_be_asked():
     assert robots.policy(SITE) is not None
     assert robots.sitemaps(SITE) == (f"{SITE}/sitemap.xml",)
     assert robots.waiting() == []
-    assert robots.preferences(f"{SITE}/") is not None
-    page = HtmlResponse(f"{SITE}/", headers={"X-Robots-Tag": "nofollow"})
+    with pytest.raises(ValueError, match="url is 'x', expected an absolute"):
+        await robots.fetch("x")
+    headers = {
+        "X-Robots-Tag": "nofollow",
+        "Content-Usage": "train-ai=n",
+        "TDM-Policy": "http://t/",
+    }
+    page = HtmlResponse(f"{SITE}/", headers=headers)
     page.request = scrapy.Request(page.url)
     assert robots.page(page)["nofollow"] is True
+    for asked, training, policies in (
+        (page.url, "unstated", []),
+        (page, "no", ["http://t/"]),
+    ):
+        said = robots.preferences(asked)
+        assert said is not None
+        assert (said.of("train-ai").answer, said.of("search").answer) == (
+            training,
+            "yes",
+        )
+        assert [each.url for each in said.licenses] == [f"{SITE}/rsl.xml"]
+        assert [each.url for each in said.tdm_policies] == policies
     assert (await robots.fetch(SITE)).crawl_delay("ExampleBot") == 2
     assert await robots.settle(scrapy.Request(SITE)) == robots.policy(SITE)
 
@@ -96,6 +116,7 @@ async def test_everything_can_be_asked():
 def test_what_is_no_url_is_known_as_in_a_crawl():
     robots = robots_for(TEXT)
     assert robots.allowed("mailto:a@example.com") is None
+    assert robots.preferences("data:,x") is None
     with pytest.raises(AssertionError, match="expects an absolute http or https URL"):
         robots.allowed("/page")
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import logging
 from contextlib import ExitStack
 from typing import Any
@@ -12,7 +11,6 @@ import scrapy
 from scrapy import signals
 from scrapy.exceptions import IgnoreRequest
 from scrapy.http.request import NO_CALLBACK
-from scrapy.utils.asyncio import is_asyncio_available
 
 from scrapy_rep import RobotsForbidden, RobotsUnreachable, SettingError
 from scrapy_rep.crawl import Crawl
@@ -79,19 +77,10 @@ class Named(Pages):
 @pytest.mark.parametrize(
     ("spider", "settings", "meta", "refused"),
     [
-        pytest.param(Pages, {}, None, "/other", id="nobody: the default group"),
-        pytest.param(
-            Pages, {"USER_AGENT": "setting header", "ROBOTSTXT_USER_AGENT": ["no", "setting"]},
-            None, "/setting", id="a list",
-        ),
-        pytest.param(
-            Named, {"ROBOTSTXT_USER_AGENT": "setting"}, None, "/spider", id="the spider"
-        ),
-        pytest.param(
-            Named, {}, {"robotstxt_user_agent": "meta"}, "/meta", id="the request's meta"
-        ),
+        (Named, {"ROBOTSTXT_USER_AGENT": "setting"}, None, "/spider"),
+        (Named, {}, {"robotstxt_user_agent": "meta"}, "/meta"),
     ],
-)  # fmt: skip
+)
 @coroutine_test
 async def test_agents(spider, settings, meta, refused):
     names = ["meta", "spider", "setting", "header"]
@@ -103,16 +92,6 @@ async def test_agents(spider, settings, meta, refused):
         assert [site.url(refused)] == [f.url for f in crawler.spider.failures]
         sent = {hit.headers["User-Agent"] for hit in site.hits}
     assert len(sent) == 1  # robots.txt is asked for by the name that the pages use
-
-
-@coroutine_test
-async def test_58_fifty_requests_to_a_new_origin_are_one_fetch():
-    many: Any = {"CONCURRENT_REQUESTS": 50, "CONCURRENT_REQUESTS_PER_DOMAIN": 50}
-    replies = {"/robots.txt": Reply(DISALLOW_P, after=0.2)}
-    paths = [f"/{n}" for n in range(50)]
-    seen, _, crawler = await harvest(replies, paths, **many)
-    assert len(crawler.spider.got) == 50
-    assert seen.count("/robots.txt") == 1
 
 
 @coroutine_test
@@ -262,31 +241,6 @@ async def test_robots_txt_goes_through_the_pages_proxy():
 
 
 @coroutine_test
-async def test_cancelled_waiter_takes_nobody_down():
-    class Cancelling(Pages):
-        async def start(self):
-            tasks = [
-                asyncio.ensure_future(self.robots.fetch(site.url("/")))
-                for _ in range(3)
-            ]
-            await asyncio.sleep(0.1)
-            tasks[0].cancel()  # the one that began it
-            policies = await asyncio.gather(*tasks[1:])
-            self.verdicts = [policy.allowed("/p", "x") for policy in policies]
-            assert tasks[0].cancelled()
-            return
-            yield
-
-    if not is_asyncio_available():
-        pytest.skip("cancels asyncio tasks")
-    with Site({"/robots.txt": Reply(DISALLOW_P, after=0.3)}) as site:
-        crawler = make_crawler(Cancelling)
-        await crawl(crawler)
-        assert site.count("/robots.txt") == 1
-    assert crawler.spider.verdicts == [False, False]
-
-
-@coroutine_test
 async def test_cancelled_fetch_leaves_nobody_waiting():
     class Cancelling(Pages):
         async def start(self):
@@ -303,34 +257,6 @@ async def test_cancelled_fetch_leaves_nobody_waiting():
     for failure in crawler.spider.failures:
         assert isinstance(failure, RobotsUnreachable)
         assert "broken off" in failure.reason
-
-
-class Asking(Pages):
-    robotstxt_user_agent = "me"
-
-    async def start(self):
-        page, other = self.urls
-        robots = self.robots
-        before = robots.allowed(page), robots.verdict(page), robots.policy(page)
-        assert (*before, robots.sitemaps(page)) == (None, None, None, ())
-        policy = await robots.fetch(other)
-        assert robots.policy(page) is policy
-        assert robots.allowed(page) is False
-        verdict: Any = robots.verdict(page)
-        self.got = [str(verdict.rule.line), *robots.sitemaps(page)]
-        assert robots.allowed("data:,x") is None
-        with pytest.raises(ValueError, match="url is 'x', expected an absolute"):
-            await robots.fetch("x")
-        return
-        yield
-
-
-@coroutine_test
-async def test_spider_robots():
-    body = "User-agent: me\nDisallow: /p\nSitemap: /s.xml\nSitemap: http://b.com/s\n"
-    site = Site({"/robots.txt": body})
-    _, _, crawler = await harvest(site, ["/p", "/x"], Asking, USER_AGENT="me/1")
-    assert crawler.spider.got == ["2", site.url("/s.xml"), "http://b.com/s"]
 
 
 @coroutine_test

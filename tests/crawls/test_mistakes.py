@@ -13,7 +13,6 @@ from tests.play import harvest
 from tests.utils import Pages, coroutine_test
 
 CONTACT = "ExampleBot/1.0 (+https://example.com/bot)"
-BUILT_IN = "scrapy.downloadermiddlewares.robotstxt.RobotsTxtMiddleware"
 
 
 class Asks(Pages):
@@ -47,8 +46,9 @@ async def said(
     caplog.set_level(logging.INFO)
     robots_txt = {"/robots.txt": "User-agent: *\nDisallow: /p\n"}
     settings = {"USER_AGENT": CONTACT, **settings}
-    seen, _, _ = await harvest(robots_txt, ["/a", "/b"], spider, meta, **settings)
+    seen, _, crawler = await harvest(robots_txt, ["/a", "/b"], spider, meta, **settings)
     assert seen.count("/a") == 1
+    assert (crawler.spider.robots == "mine") is (spider is HasRobots)
     return [
         record.getMessage()
         for record in caplog.records
@@ -61,27 +61,14 @@ async def said(
     ("spider", "meta", "settings", "expected"),
     [
         pytest.param(
-            Pages, None, {"DOWNLOADER_MIDDLEWARES": {BUILT_IN: 90}},
-            ["RobotsTxtMiddleware is enabled as well"], id="Scrapy's own beside ours",
-        ),
-        pytest.param(
             Pages, None,
             {"ROBOTSTXT_PARSER": "scrapy.robotstxt.PythonRobotParser"},
             ["ROBOTSTXT_PARSER is 'scrapy.robotstxt.PythonRobotParser'"],
             id="a parser that is not used",
         ),
         pytest.param(
-            SaysMore, {"dont_obey_robots_txt": True}, {},
-            ["'dont_obey_robots_txt', which nobody reads; did you mean 'dont_obey_robotstxt'"],
-            id="a slip in meta",
-        ),
-        pytest.param(
             SaysMore, {"robotstxt_useragent": "x", "robots_url": "y"}, {},
             ["'robotstxt_useragent'", "'robots_url'"], id="two slips",
-        ),
-        pytest.param(
-            SaysMore, {"robotstxt_user_agent": "OtherBot"}, {},
-            ["product token OtherBot"], id="an agent in meta that is not sent",
         ),
         pytest.param(HasRobots, None, {}, ["called robots"], id="spider.robots of its own"),
         pytest.param(Asks, None, {}, ["was asked about 'page'"], id="no URLs"),
@@ -97,13 +84,6 @@ async def test_named_once(caplog, spider, meta, settings, expected):
     assert len(found) == len(expected)
     for part in expected:
         assert any(part in line for line in found)
-
-
-@coroutine_test
-async def test_an_attribute_of_the_spider_is_left_alone():
-    _, _, crawler = await harvest({}, ["/"], HasRobots, USER_AGENT=CONTACT)
-    assert crawler.spider.robots == "mine"
-    assert len(crawler.spider.got) == 1
 
 
 @coroutine_test

@@ -1,4 +1,4 @@
-"""Page rules in crawls: what is put on responses, and what REP_PAGE_OBEY drops."""
+"""Page rules and purposes in crawls: what is put on responses, what is dropped, or refused."""
 
 from __future__ import annotations
 
@@ -17,6 +17,8 @@ TAG = '<head><meta name="robots" content="{}"></head>'
 LINKS = '<a href="/next">next</a> <a href="/ad" rel="nofollow">ad</a>'
 OBEY = ["nofollow", "noindex"]
 AGENT = "ExampleBot/1.0"
+NONE = TAG.format("none")
+ALL_PATHS = ["/", "/ad", "/next"]
 
 
 class Sync(Pages):
@@ -50,70 +52,73 @@ class Crawled(CrawlSpider, Sync):
         yield {"url": response.url}
 
 
-async def outcome(cls, reply, obey=OBEY, path="/", **kwargs):
-    """Crawl from *path*; return the pages that the site saw, the items and the stats."""
-    settings = {name: kwargs.pop(name) for name in list(kwargs) if name.isupper()}
+async def outcome(cls, page, obey=OBEY, robots="", meta=None, **settings):
+    """Crawl from "/", which is *page*; return the pages that the site saw, the items, the crawler."""
     settings |= {"USER_AGENT": AGENT, "REP_PAGE_OBEY": obey}
-    seen, items, crawler = await harvest(
-        {path: reply}, [path], cls, **kwargs, **settings
-    )
+    replies = {"/": page, "/robots.txt": robots}
+    seen, items, crawler = await harvest(replies, ["/"], cls, meta, **settings)
     if isinstance(crawler.spider, Crawled):
         assert crawler.spider.got
     return sorted(path for path in seen if path != "/robots.txt"), items, crawler
 
 
-def dropped(crawler):
-    prefix = "rep/page/dropped/"
-    return {
-        name.removeprefix(prefix): number
-        for name, number in crawler.stats.get_stats().items()
-        if name.startswith(prefix)
-    }
+NOINDEX = {"X-Robots-Tag": "examplebot: noindex"}
+USAGE = "User-agent: *\nContent-Usage: train-ai=n\n"
+NO_USE = {"Content-Usage": "train-ai=n, search=y"}
+TRAINS: dict[str, Any] = {"REP_PURPOSE": ["train-ai"]}
+LINK, ITEM = "the request for http", "an item, found on http"
 
 
-BOTH = pytest.mark.parametrize("cls", [Sync, Async])
-
-
-@BOTH
+@pytest.mark.parametrize("cls", [Sync, Async])
+@pytest.mark.parametrize(
+    ("page", "settings", "told"),
+    [
+        (TAG.format("nofollow") + LINKS, {}, (["/"], {"nofollow": 2}, LINK, '<meta name="robots">: nofollow')),
+        (Reply(LINKS, headers=NOINDEX), {}, (
+            ["/next"], {"noindex": 1, "rel_nofollow": 1}, ITEM, "X-Robots-Tag: examplebot: noindex"
+        )),
+        (Reply("", headers=NO_USE), TRAINS, (
+            [], {"purpose": 1}, ITEM, "Content-Usage: train-ai=n, search=y"
+        )),
+    ],
+)  # fmt: skip
 @coroutine_test
-async def test_nothing_is_obeyed_unless_told(cls):
-    paths, items, crawler = await outcome(cls, TAG.format("none") + LINKS, obey=[])
-    assert paths == items == ["/", "/ad", "/next"]
-    assert dropped(crawler) == {}
+async def test_what_is_dropped_is_told(cls, page, settings, told, caplog):
+    kept, dropped, line, said = told
+    caplog.set_level(logging.DEBUG, "scrapy_rep")
+    _, items, crawler = await outcome(cls, page, **settings)
+    assert items == kept
+    prefix = "rep/page/dropped/"
+    stats = crawler.stats.get_stats().items()
+    found = {key[len(prefix) :]: n for key, n in stats if key.startswith(prefix)}
+    assert found == dropped
+    lines = [text for text in caplog.messages if text.startswith(f"Dropped {line}")]
+    assert any(text.endswith(f"which says {said}") for text in lines)
+
+
+@coroutine_test
+async def test_nothing_is_obeyed_unless_told():
+    page = Reply(NONE + LINKS, headers=NO_USE)
+    paths, items, crawler = await outcome(Sync, page, obey=[], robots=USAGE)
+    assert paths == items == ALL_PATHS
+    assert not [name for name in crawler.stats.get_stats() if "dropped" in name]
     assert crawler.stats.get_value("rep/page/noindex") == 1
     assert crawler.stats.get_value("rep/page/nofollow") == 1
     first = next(page for page in crawler.spider.got if page["rules"])
     assert first["noindex"]
     assert first["nofollow"]
+    assert first["preferences"] == {"train-ai": "no", "search": "yes"}
     assert type(first) is dict
 
 
-@BOTH
+@pytest.mark.invariant1
 @coroutine_test
-async def test_nofollow(cls, caplog):
-    caplog.set_level(logging.DEBUG, "scrapy_rep")
-    paths, items, crawler = await outcome(cls, TAG.format("nofollow") + LINKS)
-    assert paths == items == ["/"]
-    assert dropped(crawler) == {"nofollow": 2}
-    (line, _) = [text for text in caplog.messages if text.startswith("Dropped")]
-    assert "/next, found on http" in line
-    assert line.endswith('which says <meta name="robots">: nofollow')
-
-
-@BOTH
-@coroutine_test
-async def test_noindex(cls, caplog):
-    caplog.set_level(logging.DEBUG, "scrapy_rep")
-    reply = Reply(LINKS, headers={"X-Robots-Tag": "examplebot: noindex"})
-    paths, items, crawler = await outcome(cls, reply)
-    assert paths == ["/", "/next"]
-    assert items == ["/next"]
-    assert dropped(crawler) == {"noindex": 1, "rel_nofollow": 1}
-    assert any(
-        text.startswith("Dropped an item, found on")
-        and text.endswith("which says X-Robots-Tag: examplebot: noindex")
-        for text in caplog.messages
-    )
+async def test_a_no_of_the_robots_txt_refuses_whatever_a_page_says():
+    page = Reply("", headers={"Content-Usage": "train-ai=y"})
+    paths, items, crawler = await outcome(Sync, page, robots=USAGE, **TRAINS)
+    assert paths == items == []
+    assert crawler.stats.get_value("rep/forbidden/purpose") == 1
+    assert crawler.stats.get_value("robotstxt/forbidden") == 1
 
 
 class Again(Sync):
@@ -151,8 +156,6 @@ def tagged(said: str, body: str = LINKS, status: int = 200) -> Reply:
     return Reply(body, status, {"X-Robots-Tag": said})
 
 
-NONE = TAG.format("none")
-ALL_PATHS = ["/", "/ad", "/next"]
 PAGES_AND_RULES: dict[str, tuple[Any, Any, dict[str, Any], list[str], list[str]]] = {
     "nofollow alone": (Sync, NONE + LINKS, {"obey": ["nofollow"]}, ["/"], ["/"]),
     "noindex alone": (
@@ -177,6 +180,13 @@ PAGES_AND_RULES: dict[str, tuple[Any, Any, dict[str, Any], list[str], list[str]]
     "rel=nofollow in a CrawlSpider": (Crawled, LINKS, {}, ["/", "/next"], ["/", "/next"]),
     "the same, not obeyed": (Crawled, LINKS, {"obey": []}, ALL_PATHS, ALL_PATHS),
     "with meta handed on": (HandsItsMetaOn, TAG.format("noindex"), {}, ["/", "/next"], ["/next"]),
+    "exempt from what it says of use": (
+        Sync, Reply("", headers=NO_USE),
+        {"robots": USAGE, "meta": {"dont_obey_robotstxt": True}, **TRAINS}, ["/"], ["/"],
+    ),
+    "for another purpose": (
+        Sync, Reply("", headers=NO_USE), {"REP_PURPOSE": ["ai-input"]}, ["/"], ["/"],
+    ),
     "ROBOTSTXT_OBEY is off": (Plain, NONE, {"ROBOTSTXT_OBEY": False}, ["/"], ["/"]),
 }  # fmt: skip
 

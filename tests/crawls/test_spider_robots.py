@@ -12,6 +12,7 @@ from scrapy import signals
 from scrapy_rep import Robots
 from scrapy_rep.gate.middleware import RepMiddleware
 from tests.play import harvest
+from tests.site import Site
 from tests.utils import SCRAPYS, Pages, coroutine_test
 
 TEXT = "User-agent: *\nDisallow: /p\nSitemap: /map.xml\n"
@@ -61,6 +62,16 @@ async def test_where_nothing_is_judged_it_knows_nothing(settings):
     # It may be asked to fetch all the same; the crawl would send the page.
     assert (sitemaps, allowed, ruling) == (("/map.xml",), False, None)
     assert seen == ["/p", "/robots.txt"]
+
+
+@coroutine_test
+async def test_a_robots_txt_is_known_from_its_first_page_on():
+    site = Site({"/robots.txt": TEXT})
+    _, _, crawler = await harvest(site, ["/q"], Asks)
+    before, then, *_ = crawler.spider.said
+    assert before == NOTHING
+    assert None not in then
+    assert (then[0], then[5]) == (True, (site.url("/map.xml"),))
 
 
 @pytest.mark.parametrize("settings", NOT_JUDGED)

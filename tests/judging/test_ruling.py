@@ -202,6 +202,7 @@ UNSTATED = "nothing is said of train-ai (REP_PURPOSE_UNSTATED)"
         (USAGE.replace("/ok/", "/p"), "train-ai", STATED, None),
         (USAGE.replace("=n", "=y"), "train-ai", STATED, None),
         ("User-agent: *\nContent-Usage: search=y\n", "train-ai", STATED, UNSTATED),
+        (USAGE, "", {}, None),
         ("", "train-ai", {}, None),
         ("", "train-ai", STATED, UNSTATED),
         (NO_FILE, "train-ai", {}, None),

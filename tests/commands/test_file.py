@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import random
 import re
 import subprocess
 from datetime import datetime, timezone
 
 import pytest
 
-from scrapy_rep.protocol import parse
 from tests.commands.cli import ROOT, command, environment, robots, scrapy
 from tests.documents import page
 
@@ -105,29 +103,3 @@ def test_the_hook_of_pre_commit(tmp_path):
     for text, status in {"User-agent: *\nDisallow: /\n": 0, "Disallow: /\n": 1}.items():
         (tmp_path / "robots.txt").write_text(text)
         assert scrapy(*args, "robots.txt", cwd=tmp_path).status == status
-
-
-def test_compare_equals_verdicts_one_by_one(tmp_path):
-    files = {
-        "old": "User-agent: *\nDisallow: /cart/\nAllow: /cart/help\n\nUser-agent: B\nDisallow: /\n",
-        "new": "User-agent: *\nDisallow: /cart\nDisallow: /*.pdf$\n",
-    }
-    for name, text in files.items():
-        (tmp_path / name).write_text(text)
-    rnd = random.Random(9309)
-    parts = ["/cart", "/cart/", "help", ".pdf", "?x", "/a", "%63art", "é", "$"]
-    urls = ["/" + "".join(rnd.choices(parts, k=rnd.randint(0, 4))) for _ in range(5000)]
-    args = ("compare", "old", "new", "-", "--agent", "A", "--agent", "B", "--json")
-    done = robots(*args, stdin="\n".join(urls), cwd=tmp_path)
-    old, new = map(parse, files.values())
-    expected = [
-        (url, agent, *verdicts)
-        for url in urls
-        for agent in ("A", "B")
-        if len({*(verdicts := (old.allowed(url, agent), new.allowed(url, agent)))}) > 1
-    ]
-    assert len(expected) > 1000
-    assert expected == [
-        (each["url"], each["agent"], each["old"]["allowed"], each["new"]["allowed"])
-        for each in done.objects
-    ]

@@ -9,7 +9,6 @@ import sys
 import pytest
 
 from scrapy_rep.commands.terminal import Screen
-from scrapy_rep.protocol.printable import printable
 from tests.commands.cli import command, environment, on_terminal, robots, without_colour
 from tests.forking import Forked
 from tests.site import Reply, Site
@@ -109,7 +108,3 @@ def test_no_progress_of_what_is_quick(file):
     with Site() as site:
         assert robots(site.url("/")).err == ""
     assert robots("compare", file, file, file).err == ""
-
-
-def test_printable():
-    assert printable("a\x1b[1m\tb\x00é日\u202e") == "a\\x1b[1m b\\x00é日\\u202e"

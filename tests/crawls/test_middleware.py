@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-from contextlib import ExitStack
 from typing import Any
 
 import pytest
@@ -275,28 +274,6 @@ async def test_robots_parsed_is_sent_as_scrapy_sends_it():
     assert seen == [(0.1, site.url("/p"))]
 
 
-@coroutine_test
-async def test_log_once_per_origin_and_no_traceback(caplog):
-    caplog.set_level(logging.INFO)
-    said = {
-        "allows us nothing: Disallow: / (line 2": "User-agent: *\nDisallow: /",
-        "is unreachable (503)": Reply(status=503),
-        "asks for 0.1 s between requests: kept": "User-agent: *\nCrawl-delay: 0.1",
-        "": "",
-    }
-    with ExitStack() as stack:
-        sites = [stack.enter_context(Site({"/robots.txt": x})) for x in said.values()]
-        urls = [site.url(f"/{n}") for site in sites for n in range(3)]
-        await crawl(make_crawler(), urls=urls)
-    ours = [r for r in caplog.records if r.name.startswith("scrapy_rep")]
-    assert {record.levelno for record in ours} == {logging.INFO}
-    assert not any(record.exc_info for record in caplog.records)
-    for site, text in zip(sites, said, strict=True):
-        lines = [r.getMessage() for r in ours if site.origin in r.getMessage()]
-        assert len(lines) == bool(text)
-        assert text in "".join(lines)
-
-
 # Without a reactor, Scrapy does not close its download handler in this case.
 LEAKS_OF_SCRAPY = pytest.mark.filterwarnings(
     "ignore::pytest.PytestUnraisableExceptionWarning"
@@ -344,13 +321,6 @@ class Downloads(Pages):
             self.failures.append(caught.value)
         return
         yield
-
-
-@coroutine_test
-async def test_download_async_is_judged_too():
-    seen, _, crawler = await harvest(RULES, ["/p"], Downloads)
-    assert seen == ["/robots.txt"]
-    assert isinstance(crawler.spider.failures[0], RobotsForbidden)
 
 
 @coroutine_test

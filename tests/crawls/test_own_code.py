@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gzip
 import logging
 from typing import Any
 
@@ -527,12 +526,10 @@ async def test_its_headers_are_those_of_a_page():
     assert b"Accept-Encoding" in of_page
 
 
-@pytest.mark.parametrize(
-    ("coding", "encode"), [("br", brotli.compress), ("gzip", gzip.compress)]
-)
 @coroutine_test
-async def test_codings_that_scrapy_asks_for_are_read(coding, encode):
-    reply = Reply(encode(SMALL.encode()), headers={"Content-Encoding": coding})
+async def test_a_coding_that_scrapy_asks_for_is_read():
+    headers = {"Content-Encoding": "br"}
+    reply = Reply(brotli.compress(SMALL.encode()), headers=headers)
     seen, _, _ = await harvest({"/robots.txt": reply}, ["/p", "/q"], **RETRIES)
     assert seen == ["/robots.txt", "/q"]
 

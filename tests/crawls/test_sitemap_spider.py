@@ -8,7 +8,6 @@ from typing import Any
 import pytest
 import scrapy
 from scrapy.exceptions import CloseSpider
-from scrapy.spiders import SitemapSpider
 
 from scrapy_rep import RobotsSitemapSpider
 from tests.documents import page
@@ -74,20 +73,6 @@ async def test_one_fetch_serves_rules_and_sitemaps():
     assert stats["rep/forbidden/rule"] == 2  # a sitemap, and a page of another
     assert stats["robotstxt/request_count"] == 1
     assert stats["downloader/request_count"] == len(seen)
-
-
-@coroutine_test
-async def test_scrapys_own_fetches_twice():
-    class Plain(SitemapSpider):
-        name = "plain"
-
-        def __init__(self, urls: Any, meta: Any) -> None:
-            super().__init__()
-            self.sitemap_urls = urls
-
-    plain = {"ADDONS": {}, "ROBOTSTXT_OBEY": True}
-    seen, _ = await followed(Site({"/robots.txt": DISALLOW_P}), spider=Plain, **plain)
-    assert seen == ["/robots.txt", "/robots.txt"]
 
 
 @pytest.mark.parametrize(
@@ -203,14 +188,6 @@ async def test_a_crawl_that_is_closed_waits_for_nothing():
         await sleep(0.1)
         assert down.paths == ["/robots.txt"]
     assert crawler.stats.get_value("finish_reason") == "enough"
-
-
-@coroutine_test
-async def test_crawl_delay_holds_from_the_robots_txt_on():
-    site = mapped(f"User-agent: *\nCrawl-delay: 0.5\n{NAMES_ONE}", "/a", "/b")
-    await followed(site)
-    assert len(site.hits) == 4
-    assert min(site.gaps(robots=True)) > 0.45
 
 
 @coroutine_test

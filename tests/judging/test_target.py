@@ -89,12 +89,6 @@ def test_what_is_judged_has_no_user(key):
     assert judged(request.url, request.meta) == (expected, "https://www.example.com")
 
 
-def test_requests_of_one_host_are_judged_by_one_origin():
-    pages = [Request(f"https://www.example.com/{page}") for page in ("", "a", "b?c")]
-    for page in pages:
-        assert judged(page.url, page.meta) == (page.url, "https://www.example.com")
-
-
 URL = "https://a.example/x"
 PROXIED, EXEMPT = {"robotstxt_url": "https://u:p@b.example/"}, {EXEMPT_KEY: True}
 

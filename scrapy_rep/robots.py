@@ -48,7 +48,6 @@ class Robots:
     def __init__(
         self, parts: Callable[[], Crawl], crawler: Crawler | None = None
     ) -> None:
-        """*parts* is called when the first question is asked; *crawler*: whose it is."""
         self._find_parts = parts
         self.crawler = crawler
         self._has_warned = False
@@ -162,7 +161,6 @@ class Robots:
         return () if policy is None else sitemap_urls(policy, url)
 
     def tell_user(self, sentence: str) -> None:
-        """Have *sentence* stand in the log of the crawl."""
         self._parts.events.tell_user(sentence)
 
     def _ask(
@@ -171,7 +169,6 @@ class Robots:
         question: Callable[[Policy, Agent], Answer],
         response: Response | None = None,
     ) -> Answer | None:
-        """Return the answer of the policy for *url* to *question*; ``None``: not known."""
         known = self._known(url, None if response is None else response.request)
         return None if known is None else question(known.policy, self._agent(response))
 
@@ -194,7 +191,7 @@ class Robots:
 
 
 def equip(crawler: Crawler) -> None:
-    """Give the spider of *crawler*, if it is there, its ``robots``, unless it has its own."""
+    """Give the spider of *crawler* its ``robots``, unless it has its own."""
     spider: Any = crawler.spider
     if spider is None or has_robots_of_its_own(spider):
         return

@@ -152,7 +152,7 @@ def some_of(choices: Collection[str]) -> Check:
 
 
 def loaded(value: Any, expected: str) -> Any:
-    """Return *value*, or what it names where it is JSON or an import path."""
+    """Return what *value* names, in JSON or by an import path."""
     if not isinstance(value, str):
         return value
     try:
@@ -216,7 +216,6 @@ OF_A_HOST: dict[str, Check] = {
     "until": day,
     "delay": SECONDS,
 }
-"""What REP_HOSTS may say of a host."""
 OF_A_PERMISSION = {"until", "delay"}
 """What of that needs ``"allow"``."""
 
@@ -435,7 +434,6 @@ DEFAULTS = {name: each.metadata["default"] for name, each in DECLARED.items()}
 
 
 def unknown_names(settings: BaseSettings) -> list[str]:
-    """Return a sentence for each ``REP_`` name in *settings* that is no setting of ours."""
     sentences = []
     for name in settings:
         if not str(name).startswith("REP_") or name in DEFAULTS:

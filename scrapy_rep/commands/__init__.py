@@ -27,14 +27,12 @@ TELLERS = {
     "doctor": "project.doctor",
     "card": "project.card",
 }
-"""Which function of this room does what a word is for."""
+"""By the first word that was typed."""
 EXTRAS = {"report": "report", "fleet": "redis"}
 """Word -> the extra that brings what it needs."""
 
 
 class RobotsCommand(ScrapyCommand):
-    """Says what robots.txt files say, and why; its first word may ask for something else."""
-
     def syntax(self) -> str:
         return "[options] URL...  (or a word in place of URLs: scrapy robots -h)"
 
@@ -48,7 +46,6 @@ class RobotsCommand(ScrapyCommand):
         add_options(parser)
 
     def process_options(self, args: list[str], opts: argparse.Namespace) -> None:
-        """Make the settings ready; end with 2 where something typed is wrong."""
         super().process_options(args, opts)
         from scrapy_rep.commands.terminal import read  # noqa: PLC0415
 
@@ -62,7 +59,6 @@ class RobotsCommand(ScrapyCommand):
             self._typed.ask = ask
 
     def run(self, args: list[str], opts: argparse.Namespace) -> None:
-        """Do what was typed; end with 2 for files that cannot be read, wrong settings."""
         from scrapy_rep.commands.terminal import Screen, fail  # noqa: PLC0415
         from scrapy_rep.exceptions import SettingError  # noqa: PLC0415
 

@@ -63,11 +63,9 @@ SOURCE_WORDS = {
     "file": "",
 }
 OF_A_FILE = ("status", "url", "state", "failure", "checked", "age", "ask_in")
-"""What is not known of a copy that is a file."""
 
 
 def tell(typed: Typed, settings: ScrapySettings, screen: Screen) -> int:
-    """Tell of URLs, or of robots.txt files; return the exit status."""
     ours, agents = settings_and_agents(typed, settings)
     # What a crawl would do, which may wait as this command does not.
     answers = Answers(screen, typed, agents, Judge(replace(ours, wait=True)))
@@ -92,22 +90,18 @@ def tell(typed: Typed, settings: ScrapySettings, screen: Screen) -> int:
 
 @dataclass
 class Answers:
-    """Takes one URL after the other, with what is known of its origin, and answers."""
-
     screen: Screen
     typed: Typed
     agents: Sequence[Agent]
     judge: Judge
     status: int = 0
     is_whole: bool = True
-    """Whether all was taken that should be."""
     error: OSError | None = None
     """What writing to standard output raised, where that is not known otherwise."""
     gap: Sequence[str] = ()
     """What is written before the next block."""
 
     def take(self, url: str, known: Known, copy: Answer) -> None:
-        """Take *url*, and where its policy comes from."""
         self.screen.progress.add()
         policy, typed = known.policy, self.typed
         if typed.whole and known.unreachable:
@@ -128,7 +122,6 @@ class Answers:
         self.status = max(self.status, *(STATUSES[says(each)] for each in verdicts))
 
     def fail(self, url: str, problem: str) -> None:
-        """Take a *url* that nothing can be found out about."""
         self.status = COULD_NOT_TELL
         if self.typed.whole:
             complain(f"{without_user(url)}: {problem}")
@@ -142,7 +135,6 @@ class Answers:
         self.screen.say(lambda its: [*gap, *block(its)], answer)
 
     def take_notes(self, file: str, notes: Iterable[Note]) -> None:
-        """Take what is to be said of a robots.txt, or of a User-Agent."""
         wrong = {"error", "warning"} if self.typed.strict else {"error"}
         counted = [
             {"file": file, **note._asdict(), "number": NUMBERS[note.code]}
@@ -228,7 +220,6 @@ def lines_of(policy: Policy) -> list[str]:
 
 
 def sitemaps(policy: Policy, copy: Answer) -> list[str]:
-    """Return the sitemaps of *policy*, absolute where it has a URL itself."""
     of_file = copy["came_by"] == "file"
     return list(policy.sitemaps if of_file else sitemap_urls(policy, copy["asked"]))
 

@@ -53,7 +53,6 @@ if TYPE_CHECKING:
 
 
 def compare(typed: Typed, settings: ScrapySettings, screen: Screen) -> int:
-    """Stream the URLs past both files, keeping none."""
     ours, agents = settings_and_agents(typed, settings)
     old, new = (policy_in(name, ours) for name in (typed.old, typed.new))
     changes: Counter[bool] = Counter()  # by what is allowed now
@@ -89,7 +88,6 @@ def words_of_change(change: Answer) -> Iterator[str | Row]:
 
 
 def report(typed: Typed, settings: object, screen: Screen) -> int:
-    """Write it, and say what came of it. Raises ``UsageError`` for a file that fails."""
     form = "csv" if typed.csv else "json" if typed.json else "html"
     output = typed.output or "-"
     progress = screen.track(size_of([*typed.audit, *typed.against]), "octets")
@@ -116,7 +114,6 @@ BLOCK = re.compile(r"(?m)^([^\s#].*)\n((?:(?:[ \t#].*)?\n)*)")
 
 
 def approve(typed: Typed, settings: ScrapySettings, screen: Screen) -> int:
-    """Ask, write the file, and tell what it has; return the exit status."""
     named = [url for name in URL_NAMES for url in getattr(typed.kind, name, None) or ()]
     urls = [str(url) for url in named if origin_of(str(url)) is not None]
     urls = list(dict.fromkeys([*urls, *typed.url]))
@@ -156,8 +153,6 @@ def approve(typed: Typed, settings: ScrapySettings, screen: Screen) -> int:
 
 @dataclass
 class Approving(Answers):
-    """Gathers what the agent is told at each origin."""
-
     blocks: Blocks = field(default_factory=dict)
     comments: dict[str, list[str]] = field(default_factory=lambda: defaultdict(list))
 

@@ -48,9 +48,7 @@ if TYPE_CHECKING:
 URLS_AHEAD = 100
 """URLs whose origins are asked at once, as far as REP_FETCH_CONCURRENCY lets."""
 LOOK_SECONDS = 0.5
-"""Seconds between two looks whether it is time to show progress."""
 NAMES = ("robotstxt_user_agent", "user_agent")
-"""Attributes of a spider that say for which agent it asks."""
 SETTINGS_OF_A_QUESTION: dict[str, Any] = {
     # A question must leave the work of the project alone: its queue, what it has seen,
     # what it has scraped, and the ports of a crawl that may be running.
@@ -140,7 +138,6 @@ class Asking(Spider):
                     self.answers.take(url, *found)
 
     async def _policy_of(self, url: str) -> tuple[Known, Answer] | None:
-        """Return what is known of the origin of *url*, and where its policy comes from."""
         try:
             page = Request(f"{origin_of(url)}/")
         except ValueError:  # where no host can be called that
@@ -190,7 +187,6 @@ ADDRESS = re.compile(r"[\w.+-]+@[\w-]+(?:\.[\w-]+)+")
 
 
 def doctor(typed: Typed, settings: ScrapySettings, screen: Screen) -> int:
-    """Tell it; return the exit status: 1 if something is off."""
     crawler, holding = what_would_hold(typed, settings)
     is_enabled = any(isinstance(addon, Addon) for addon in crawler.addons.addons)
     answer = asdict(holding) | {"is_enabled": is_enabled, "says": holding.in_words()}
@@ -202,7 +198,6 @@ def doctor(typed: Typed, settings: ScrapySettings, screen: Screen) -> int:
 
 
 def what_would_hold(typed: Typed, settings: ScrapySettings) -> tuple[Crawler, Holding]:
-    """Return a crawler that does not run, and what would hold in its crawl."""
     crawler = Crawler(typed.kind or Spider, settings)
     try:
         crawler.addons.load_settings(crawler.settings)
@@ -239,7 +234,6 @@ def words(answer: Answer) -> Iterator[str]:
 
 
 def card(typed: Typed, settings: ScrapySettings, screen: Screen) -> int:
-    """Write the card; return the exit status: 1 if the crawl does not obey RFC 9309."""
     crawler, holding = what_would_hold(typed, settings)
     values = Settings.read(crawler.settings)
     why_not = list(departures(holding, values))
@@ -251,7 +245,6 @@ def card(typed: Typed, settings: ScrapySettings, screen: Screen) -> int:
 
 
 def departures(holding: Holding, values: Settings) -> list[str]:
-    """Return why a crawl does not do what RFC 9309 demands."""
     whys = {
         "no request is judged": not holding.judge,
         "REP_OBEY leaves disallow out": holding.is_dry_run,
@@ -262,7 +255,6 @@ def departures(holding: Holding, values: Settings) -> list[str]:
 
 
 def card_of(holding: Holding, values: Settings, *, complies: bool) -> Answer:
-    """Return the card, without what no setting tells."""
     sent, agent = holding.user_agent, holding.agent
     tokens = agent if isinstance(agent, tuple) else product_tokens(agent)
     page, address = PAGE.search(sent), ADDRESS.search(sent)
@@ -286,7 +278,6 @@ def card_of(holding: Holding, values: Settings, *, complies: bool) -> Answer:
 
 
 def rate_control(obey: frozenset[str]) -> str:
-    """Return, in words, how a site makes us slower."""
     named = [name.capitalize() for name in sorted(PACE_DIRECTIVES & obey)]
     ways = [f"{', '.join(named)} in robots.txt"] if named else []
     if "retry-after" in obey:

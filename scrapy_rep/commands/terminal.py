@@ -76,7 +76,7 @@ class Screen:
         self.write(*(map(json.dumps, answers) if self._as_json else words(*answers)))
 
     def sum_up(self, text: str) -> None:
-        """Write *text* for people; programs count for themselves."""
+        """For people; programs count for themselves."""
         if not self._as_json:
             self.write(text)
 
@@ -107,14 +107,13 @@ class Screen:
 
 
 class Progress:
-    """How far some work is, and whom it waits for: told on standard error if it takes long."""
+    """How far some work is: told on standard error if it takes long."""
 
     def __init__(self, total: int | None, unit: str) -> None:
         self._of = f"{unit}," if total is None else f"of {total:,} {unit},"
         self._begun = self._told = monotonic()
         self._done = 0
         self.waits_for = ""
-        """The URL that is being asked for."""
 
     def add(self, done: int = 1) -> None:
         self._done += done
@@ -162,7 +161,6 @@ APART = ("lint", "sitemaps", "agent"), ("lint", "sitemaps", "now"), ("csv", "jso
 CHOICE = re.compile(r"(?m)^  ([a-z]+)  +\S")
 """What may be done, on the page of ``fleet``."""
 OF_HOSTS = ("block", "unblock", "purge")
-"""Of that, what needs a host."""
 
 LOCK_NAME = "robots.lock"
 STDIN_NAME = "-"
@@ -172,7 +170,7 @@ BARE_HOST = re.compile(r"(?:localhost|[\w-]+(?:\.[\w-]+)+\.?)(?::\d+)?(?=[/?#]|\
 
 
 def pages() -> dict[str, str]:
-    """Return the help of each word, and of "", which stands for URLs."""
+    """Return the help of each word; "": of URLs."""
     text = Path(__file__).with_name("help.txt").read_text(encoding="utf-8")
     return {
         page.split()[3] if page.split()[3].isalpha() else "": f"{page.rstrip()}\n"
@@ -209,7 +207,6 @@ class Form(argparse.ArgumentParser):
 
 
 def fail(sentence: str) -> NoReturn:
-    """Write *sentence*, and end with 2."""
     complain(sentence)
     sys.exit(2)
 
@@ -220,18 +217,13 @@ class Typed(argparse.Namespace):
     word: str
     """"": URLs were typed."""
     kind: type[Spider] | None = None
-    """Of the spider that is named."""
     files: Sequence[str] = ()
-    """robots.txt files that are told of."""
     asked: Sequence[str] = ()
-    """URLs whose sites are asked."""
     is_lint: bool
     whole: bool
     """Whether files are told of, not URLs: one URL of each origin is enough."""
     process: Any = None
-    """Of Scrapy, to ask in."""
     ask: Callable[[Sequence[str], Any], None]
-    """Gives ``Answers`` each of some URLs with its policy."""
 
     @property
     def asks(self) -> bool:
@@ -344,7 +336,6 @@ def with_scheme(url: str) -> str:
 
 
 def open_named(name: str, what: str = "robots.txt") -> BinaryIO:
-    """Open *name*, which should be a *what*; raise ``UsageError`` where that fails."""
     try:
         return sys.stdin.buffer if name == STDIN_NAME else Path(name).open("rb")
     except OSError as error:

@@ -26,7 +26,6 @@ if TYPE_CHECKING:
 
 WATCH_SECONDS = 2.0
 MOST_ROWS = 20
-"""Hosts, or faults, that are told of in words."""
 DUE = "due"
 UNTOLD = "its turn, or a delay"
 """What a job does not write down, as it changes with each page."""
@@ -67,7 +66,6 @@ def show(
     *,
     watch: bool,
 ) -> int:
-    """Write what waits; with *watch*, again and again until Ctrl-C."""
     with suppress(KeyboardInterrupt) if watch else nullcontext():
         screen.say(words, *answers())
         while watch:
@@ -82,7 +80,6 @@ def row(**host: Any) -> Answer:
 
 
 def of_hosts(rows: Sequence[Answer], most: int | None = MOST_ROWS) -> Iterator[str]:
-    """Yield a table of the first *most* of *rows*; ``None``: of all."""
     cells = [("host", "waiting", "in hand", "until", "why")]
     for each in rows[:most]:
         until = "-" if each["wait"] is None else f"in {left(each['wait'])}"
@@ -98,8 +95,6 @@ def of_hosts(rows: Sequence[Answer], most: int | None = MOST_ROWS) -> Iterator[s
 
 
 def tell_job(typed: Typed, settings: object, screen: Screen) -> int:
-    """Write what waits in the job in DIR: of the job, then of each host, most first."""
-
     def answers() -> list[Answer]:
         try:
             hosts, is_open = look(Path(typed.dir))
@@ -124,7 +119,6 @@ def words_of_job(job: Answer, *rows: Answer) -> Iterator[str]:
 
 
 def tell_fleet(typed: Typed, settings: ScrapySettings, screen: Screen) -> int:
-    """Tell of the queue of a spider, or act on it; return the exit status."""
     # They need redis, which what waits in a job does not.
     from scrapy_rep.frontier.redis_orders import FleetQueue  # noqa: PLC0415
     from scrapy_rep.frontier.redis_server import AWAY_ERRORS, refusal_of  # noqa: PLC0415
@@ -169,7 +163,6 @@ def tell_of(queue: FleetQueue, typed: Typed, screen: Screen) -> int:
 
 
 def do(queue: FleetQueue, order: str, host: Any) -> Answer:
-    """Do what *order* says; return what came of it."""
     is_new, workers = True, None
     if order == "purge":
         number = queue.purge(host)
@@ -195,7 +188,6 @@ def words_of_act(act: Answer, spider: str) -> str:
 
 
 def examine(queue: FleetQueue, screen: Screen, *, repairs: bool) -> int:
-    """Tell what is wrong, put right if it *repairs*; return the exit status."""
     found = lost = 0
     for kind, name, requests, should in queue.faults(repair=repairs):
         found += 1
@@ -219,7 +211,6 @@ def words_of_fault(fault: Answer) -> Iterator[str]:
 
 
 def state(queue: FleetQueue, typed: Typed) -> list[Answer]:
-    """Return what is told of the queue, then of each worker, then of each host."""
     now = queue.state()
     told: Answer = {
         "kind": "queue",

@@ -1,4 +1,4 @@
-"""One line in the settings enables everything: ``ADDONS = {"scrapy_rep.Addon": 500}``."""
+"""Enables everything, by one line: ``ADDONS = {"scrapy_rep.Addon": 500}``."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ class Addon:
         self._crawler = crawler
         self._crawl: Crawl | None = None
         self._of_scheduler: Told | None = None
-        """What the user is told of it, once there is a crawl, which has a log."""
+        """Told once there is a crawl, which has a log."""
 
     @classmethod
     def from_crawler(cls, crawler: Crawler) -> Self:
@@ -100,10 +100,7 @@ class Addon:
 
 
 def _choose_scheduler(settings: BaseSettings) -> Told | None:
-    """Have the frontier hold back what must wait, unless the user has chosen other parts.
-
-    Return what the user is to be told of that.
-    """
+    """Have the frontier hold what waits, unless the user chose other parts; return what to tell of it."""
     name, job = _chosen_part(settings), _our_job(settings.get("JOBDIR"))
     if name is not None:
         if job and job.exists() and settings["SCHEDULER"] != OUR_SCHEDULER:
@@ -123,7 +120,6 @@ def _choose_scheduler(settings: BaseSettings) -> Told | None:
 
 
 def _chosen_part(settings: BaseSettings) -> str | None:
-    """Return the setting by which the user has chosen a scheduler or a queue."""
     for name in ("SCHEDULER", "SCHEDULER_PRIORITY_QUEUE", *QUEUES):
         if (settings.getpriority(name) or 0) <= SETTINGS_PRIORITIES["default"]:
             continue
@@ -135,7 +131,6 @@ def _chosen_part(settings: BaseSettings) -> str | None:
 
 
 def _our_job(folder: str | None) -> Path | None:
-    """Return the file in which ours keeps a job in *folder*."""
     from scrapy_rep.frontier.job_file import FILE_NAME  # noqa: PLC0415 - few need it
 
     return Path(folder) / FILE_NAME if folder else None

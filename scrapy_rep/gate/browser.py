@@ -1,7 +1,4 @@
-"""Requests that a page in a browser makes by itself: images, scripts, XHR. For scrapy-playwright.
-
-Beyond RFC 9309, which says nothing about the parts of a page.
-"""
+"""What a page in a browser (scrapy-playwright) asks for by itself. RFC 9309 says nothing of that."""
 
 from __future__ import annotations
 
@@ -26,13 +23,11 @@ if TYPE_CHECKING:
 SETTING = "PLAYWRIGHT_ABORT_REQUEST"
 PATHS = ("scrapy_rep.abort_disallowed", "scrapy_rep.gate.browser.abort_disallowed")
 MOST_ASKED = 50
-"""Origins that are asked for their robots.txt at a time, on behalf of a browser."""
+"""Origins that are asked for their robots.txt at a time, for a browser."""
 UNKNOWN = because("unknown", "its robots.txt is not known yet")
 
 
 class BrowserRequest(Protocol):
-    """The part of Playwright's requests that we use."""
-
     @property
     def url(self) -> str: ...
     def is_navigation_request(self) -> bool: ...
@@ -117,7 +112,6 @@ def abort_disallowed(request: BrowserRequest) -> bool:
 
 
 def bind(settings: BaseSettings, crawler: Crawler) -> None:
-    """Put an ``AbortDisallowed`` in the setting, if the user has chosen ours."""
     chosen = settings.get(SETTING)
     if chosen in PATHS or chosen is abort_disallowed:
         priority = settings.getpriority(SETTING) or 0

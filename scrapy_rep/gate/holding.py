@@ -48,42 +48,30 @@ OWN_ROBOTS = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Holding:
-    """What holds in a crawl. Paths are import paths."""
+    """What holds in a crawl. Paths are import paths; "" is none. The guide tells of each (``doctor``)."""
 
     version: str
-    """Of scrapy_rep."""
     spider: str
-    """The name of the spider; "": none is asked about."""
     judge: str
-    """The path of the middleware that judges each request; "": none does."""
     agent: Agent
-    """Whose rules are obeyed: a product token, a whole User-Agent, or tokens by preference."""
     user_agent: str
-    """The User-Agent that is sent; "": none."""
     unsent_tokens: tuple[str, ...]
-    """The product tokens of ``agent`` that no site sees in ``user_agent``."""
     scheduler: str
-    """The path of SCHEDULER."""
     queue: str
-    """The path of the queue that the scheduler asks for a request, where the project chose it;
-    "": it did not."""
+    """That the scheduler asks for a request, where the project chose it."""
     downloader: str
-    """The path of DOWNLOADER."""
     has_own_downloader: bool
     """Whether that is neither Scrapy's nor ours."""
     waits_in_scheduler: bool
-    """Whether a request that may not be sent yet waits there, and not in the downloader."""
     requests_kept: str
-    """What keeps the requests that wait: "memory", "JOBDIR", "Redis", or "" where another's
-    scheduler does, which alone knows."""
+    """"memory", "JOBDIR", "Redis"; "": another's scheduler does, which alone knows."""
     policies_kept: str
-    """What keeps what is known of robots.txt files: REP_STORE, or its default."""
     is_dry_run: bool
-    """Whether what a robots.txt disallows is sent all the same (REP_OBEY), and counted."""
+    """Whether what a robots.txt disallows is sent all the same (REP_OBEY)."""
     longest_delay: float | None
-    """In seconds, the longest delay of a site that is kept; ``None``: none is (REP_OBEY)."""
+    """``None``: no delays of sites are kept (REP_OBEY)."""
     over_longest: str
-    """What is done where a site asks for more: "drop" its requests, or "clamp"."""
+    """"drop" or "clamp": what is done where a site asks for more."""
     warnings: tuple[str, ...]
     """Sentences: what the user should change."""
 
@@ -193,7 +181,6 @@ def middlewares_of(settings: BaseSettings) -> dict[str, Any]:
 
 
 def path_of(named: Any) -> str:
-    """Return the import path of what a setting names by that path, or as an object."""
     if named is None or isinstance(named, str):
         return named or ""
     name = getattr(named, "__qualname__", None)
@@ -233,7 +220,6 @@ def _where_requests_are_kept(settings: BaseSettings, queue: Any) -> str:
 
 
 META_KEYS = (EXEMPT_KEY, INSTEAD_KEY, "robotstxt_user_agent")
-"""What a user may say on ``request.meta``."""
 USUAL_KEYS = frozenset(
     {
         "allow_offsite", "autothrottle_dont_adjust_delay", "cookiejar", "depth", "dont_cache",
@@ -342,14 +328,13 @@ def _never_asks_again(settings: BaseSettings) -> bool:
 
 
 class MetaKeys:
-    """Looks at the names on the meta of requests for slips of those that count."""
+    """Warns of names on the meta of requests that are slips of those, once each."""
 
     def __init__(self, events: Stream) -> None:
         self._events = events
         self.seen = {*META_KEYS, *USUAL_KEYS}
 
     def look(self, meta: dict[str, Any]) -> None:
-        """Warn of names on *meta* that nobody reads, once each."""
         names = meta.keys() - self.seen
         if len(self.seen) > MAX_META_KEYS:
             return

@@ -45,8 +45,6 @@ ON_THE_WAY = because(
 
 
 class Refusals:
-    """Makes the exceptions by which requests are refused, and tells all who listen."""
-
     def __init__(self, crawl: Crawl) -> None:
         self._crawler = crawl.crawler
         self._settings = crawl.settings
@@ -73,7 +71,6 @@ class Refusals:
         return because(BUDGET, reason)
 
     def refuse_for_host(self, request: Request, objection: Objection) -> RobotsRefused:
-        """Return the exception by which *request* is refused, whatever is allowed there."""
         page = request.url
         url, origin = judged(page, request.meta) or (without_user(page), "")
         known = self._policies.peek(origin, lambda: request) if origin else None
@@ -132,7 +129,6 @@ OF_THE_HOST = frozenset({REFUSED, TIMEOUT})
 IN_A_ROW = 3
 """So many pages in a row speak for the host, too."""
 MAX_ROWS = 10_000
-"""Hosts whose rows are kept; then all begin anew."""
 
 
 class Symptoms:
@@ -145,7 +141,6 @@ class Symptoms:
         events: Stream,
         now: Callable[[], float],
     ) -> None:
-        """*now* tells the seconds since 1970."""
         self._settings = settings
         self._keeper = keeper
         self._events = events
@@ -182,7 +177,6 @@ class Symptoms:
             self._suffers(departure, str(status), status)
 
     def _look_for_demand(self, departure: Departure, response: Response) -> None:
-        """Tell of a page that a site gives only with a licence or for a payment."""
         request = departure.request
         demand = demand_of(request.url, response.status, fields_of(response.headers))
         if demand is None:

@@ -28,11 +28,10 @@ if TYPE_CHECKING:
 
 HEADER_NAMES = frozenset(name.title().encode() for name in PREFERENCE_HEADERS)
 MAX_READ_BYTES = 128 * 1024
-"""Meta tags are looked for in so many octets of a page."""
+"""Of a page, for meta tags."""
 PAGE_RULES_HEADER = b"X-Robots-Tag"
 HEADERS_OF_INTEREST = HEADER_NAMES | {PAGE_RULES_HEADER}
 FLAG_RULES = ("noindex", "nofollow", "noarchive", "nosnippet")
-"""Rules that have a key of their own."""
 NOTHING_SAID: dict[str, Any] = {
     **dict.fromkeys(FLAG_RULES, False),
     "unavailable_after": None,
@@ -119,7 +118,6 @@ def _hidden(page: bytes, position: int) -> bool:
 
 @lru_cache(maxsize=256)
 def _names(agent: Agent) -> tuple[bytes, ...]:
-    """Return the names that a meta tag for *agent* may have."""
     # A whole header, which names no tag, is left out for its spaces.
     names = names_of(agents_given(agent))
     return (
@@ -142,7 +140,6 @@ def urls_not_to_follow(response: Response) -> frozenset[str]:
 
 
 def preferences_of(response: Response) -> Preferences:
-    """Return what the headers of *response* say about the use of its content."""
     headers = response.headers
     if HEADER_NAMES.isdisjoint(headers.keys()):
         return EVERYTHING_UNSTATED

@@ -46,8 +46,6 @@ class Action(Enum):
 
 
 class Objection(NamedTuple):
-    """What is against sending a request now."""
-
     cause: str
     """As in ``rep/forbidden/CAUSE``; where REP_WAIT is off, also "parked"."""
     verdict: Verdict
@@ -62,8 +60,6 @@ class Objection(NamedTuple):
 
 
 class Ruling(NamedTuple):
-    """What happens to a request."""
-
     action: Action
     objection: Objection | None = None
     """Why it waits or is refused; ``None``: it is sent."""
@@ -81,7 +77,7 @@ SEND = Ruling(Action.SEND)
 
 
 class Purposes:
-    """What a crawl is for (REP_PURPOSE), held against what sites say about such use."""
+    """What a crawl is for (REP_PURPOSE), against what sites say of such use."""
 
     def __init__(self, settings: Settings) -> None:
         self._purposes = settings.purpose
@@ -110,7 +106,6 @@ class Purposes:
         return None
 
     def refused_by(self, preferences: Preferences) -> Preference | None:
-        """Return what says no to one of these purposes."""
         found = map(preferences.of, self._purposes)
         return next((each for each in found if each.answer == NO), None)
 
@@ -180,8 +175,7 @@ class Judge:
     ) -> Ruling:
         """Return what happens to all requests of *agent* that the rules allow.
 
-        Unless it *refuses*, an objection is one to wait: what is to be refused may go to the
-        gate, which does so. Nobody knows which pace a site asks for that is to be asked again.
+        Unless it *refuses*, that is to send or to wait: what is to be refused may go to the gate.
         """
         if known.requests_wait and self.settings.wait:
             return _wait_for_robots(_by_rules(known.origin, known, agent), known, now)
@@ -220,7 +214,6 @@ def _wait_for_robots(objection: Objection, known: Known, now: float) -> Ruling:
 
 
 def objection_to_pace(pace: Pace, now: float) -> Objection | None:
-    """Return why *pace* lets no request start *now*."""
     if pace.refuses(now):
         asked, most = duration(pace.asked(now)), duration(pace.most)
         reason = f"robots.txt asks for {asked} between requests, more than REP_CRAWL_DELAY_MAX ({most})"
@@ -233,7 +226,6 @@ def objection_to_pace(pace: Pace, now: float) -> Objection | None:
 
 
 def too_soon(wait: float, interval: float, *, is_parked: bool) -> Objection:
-    """Return why a request does not start for *wait* seconds, where it is not to wait."""
     if is_parked:
         return because(PARKED, f"its host is parked for {duration(wait)} more")
     reason = (
@@ -244,6 +236,6 @@ def too_soon(wait: float, interval: float, *, is_parked: bool) -> Objection:
 
 
 def because(cause: str, reason: str) -> Objection:
-    """Return an objection that no rule has decided, but *reason*."""
+    """Return an objection that no rule has decided."""
     verdict = Verdict(allowed=False, rule=None, group=None, reason=reason)
     return Objection(cause, verdict)

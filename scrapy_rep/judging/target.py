@@ -35,7 +35,6 @@ UNKNOWN = ""
 """In the place of an origin that the start of a URL does not tell."""
 INSTEAD_KEY, EXEMPT_KEY = "robotstxt_url", "dont_obey_robotstxt"
 SLOT_KEY = "download_slot"
-"""Meta keys that are said of a request's own origin."""
 NOTE_KEY = "rep_said_of"
 """The meta key of the URL of which that was said, with what INSTEAD and EXEMPT were, if either was
 there. Why the gate has let it go unjudged, if for another reason, stands in the place of EXEMPT.
@@ -45,7 +44,7 @@ NO_ORIGIN, PASSED_BY = "no_origin", "passed_by"
 
 
 class Chooser(NamedTuple):
-    """The settings, and the spider or its class, where there is no crawler."""
+    """In the place of a crawler; the spider may be a class."""
 
     settings: BaseSettings
     spider: Any = None
@@ -66,7 +65,6 @@ class Agents:
         settings: Settings,
         warn: Callable[[str], object] = str,
     ) -> None:
-        """*warn* tells the user what must be changed."""
         self._crawler = crawler
         self._warn = warn
         self._chosen = settings.user_agent
@@ -108,7 +106,6 @@ class Agents:
         return header if isinstance(header, str) else _decode_header(header)
 
     def unsent_tokens(self) -> tuple[str, ...]:
-        """Return the product tokens whose rules are obeyed, and that no site is sent."""
         return tokens_not_in(self.header(), self.of())
 
     def check(self) -> None:
@@ -136,7 +133,7 @@ class Agents:
 
 
 def tokens_not_in(sent: str, chosen: Agent) -> tuple[str, ...]:
-    """Return the product tokens of *chosen* that are no part of *sent*, a User-Agent."""
+    """Return the product tokens of *chosen* that are no part of the User-Agent *sent*."""
     if chosen == sent:
         return ()
     tokens = chosen if isinstance(chosen, tuple) else product_tokens(chosen)
@@ -230,7 +227,6 @@ def note_origin(url: str, meta: dict[str, Any], unjudged: str | None = None) -> 
 
 
 def _noted_on(meta: dict[str, Any]) -> tuple[str | None, Any, Any]:
-    """Return what ``note_origin`` has noted: the URL, and what INSTEAD and EXEMPT were."""
     noted: Any = meta.get(NOTE_KEY)
     is_plain = noted is None or isinstance(noted, str)
     found: tuple[str | None, Any, Any] = (noted, None, None) if is_plain else noted
@@ -277,10 +273,7 @@ def leave_behind(request: Request, meta: dict[str, Any], engine: Engine) -> None
 
 
 def make_namer(settings: Settings, tell_failure: Callable[..., object]) -> Namer:
-    """Return what tells whose pace a request keeps; an empty name: nobody's.
-
-    *tell_failure* is ``Stream.tell_failure``.
-    """
+    """Return what tells whose pace a request keeps; "": nobody's."""
     if settings.pace_by == "host":
         return host_of
     if settings.pace_by == "domain":
@@ -299,7 +292,6 @@ def _extractor() -> Callable[[str], Any]:
 
 @lru_cache(maxsize=4096)
 def domain_of(host: str) -> str:
-    """Return the registrable domain of *host*; *host* itself where it has none."""
     found = _extractor()(host)
     return f"{found.domain}.{found.suffix}" if found.domain and found.suffix else host
 

@@ -1,8 +1,4 @@
-"""What pages themselves ask for in header fields, head and links: to index nothing, to follow nothing.
-
-robots.txt says what may be fetched; this is about what is done with it. Nothing is enforced
-unless REP_PAGE_OBEY or REP_PURPOSE asks for it.
-"""
+"""What pages themselves ask for, in header fields, head and links (REP_PAGE_OBEY, REP_PURPOSE)."""
 
 from __future__ import annotations
 
@@ -72,7 +68,6 @@ class RepSpiderMiddleware(BaseSpiderMiddleware):
     def get_processed_request(
         self, request: Request, response: Response | None
     ) -> Request | None:
-        """Return *request*; ``None``: *response* asks not to follow its link."""
         if response is None or "nofollow" not in self._obey or self._exempt(response):
             return request
         if request.meta.get("dont_obey_robotstxt") or request.url == response.url:
@@ -88,7 +83,6 @@ class RepSpiderMiddleware(BaseSpiderMiddleware):
         return None
 
     def get_processed_item(self, item: Any, response: Response | None) -> Any:
-        """Return *item*; ``None``: *response* asks not to be used in that way."""
         if response is None or self._exempt(response):
             return item
         cause, why = self._against_use(response)
@@ -100,7 +94,6 @@ class RepSpiderMiddleware(BaseSpiderMiddleware):
     def _drop(
         self, what: str, url: str, response: Response, cause: str, why: str
     ) -> None:
-        """Tell that *what*, which came of *response*, goes no further."""
         url, page = without_user(url), without_user(response.url)
         assert response.request is not None
         agent = name_of(self._agents.of(response.request))
@@ -116,7 +109,7 @@ class RepSpiderMiddleware(BaseSpiderMiddleware):
         )
 
     def _against_use(self, response: Response) -> tuple[str, str]:
-        """Return why items of *response* are dropped: the cause, and the page's own words."""
+        """Return why items of *response* are dropped: the cause, and its own words; "": they are not."""
         page = self._page(response)
         if "noindex" in self._obey:
             if page["noindex"]:
@@ -142,7 +135,6 @@ class RepSpiderMiddleware(BaseSpiderMiddleware):
         return page
 
     def _exempt(self, response: Response) -> bool:
-        """Tell whether what *response* asks for is no concern: so is its robots.txt."""
         if response.meta.get("dont_obey_robotstxt"):
             return True
         permissions = self._crawl.permissions

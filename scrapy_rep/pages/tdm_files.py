@@ -45,7 +45,7 @@ if TYPE_CHECKING:
 MAX_SIZE = 2**20
 """Octets of a file; a longer one is a failure."""
 MAX_ORIGINS = 10_000
-"""Origins whose files are remembered; then the one asked for first is forgotten."""
+"""Whose files are remembered; then the one asked for first is forgotten."""
 META_OF_ROBOTS = (
     "dont_obey_robotstxt",
     "dont_redirect",
@@ -60,7 +60,7 @@ class Known(NamedTuple):
     until: float
     """When it is asked for again, in seconds since 1970."""
     failure: str = ""
-    """Why nobody knows what is reserved; "": it could be fetched."""
+    """"": it could be fetched."""
 
 
 BROKEN_OFF = Known((), 0.0, "asking was broken off")
@@ -91,7 +91,6 @@ class TdmMiddleware:
         return cls(crawler)
 
     def preferences(self, url: str) -> Preferences:
-        """Return what the file of its origin says of the use of *url*."""
         known = self._files.get(origin_of(url) or "", FORGOTTEN)
         if known.failure:
             # Beyond TDMRep, which takes a file that cannot be fetched for none.
@@ -100,7 +99,6 @@ class TdmMiddleware:
         return tdm_preferences(known.rules, url)
 
     async def process_request(self, request: Request) -> None:
-        """Have the file of *request*'s origin known, where it is for a page of a spider."""
         if request.callback is NO_CALLBACK or request.meta.get("dont_obey_robotstxt"):
             return
         origin, policies = origin_of(request.url), self._crawl.policies
@@ -136,7 +134,7 @@ class TdmMiddleware:
     async def _fetch(
         self, origin: str, page: Request
     ) -> tuple[tuple[TdmRule, ...], str]:
-        """Return the rules of *origin*, and why they cannot be fetched."""
+        """Return its rules, and why they cannot be fetched."""
         crawl, engine = self._crawl, self._crawler.engine
         assert engine is not None
         asked = access.Request(origin + WELL_KNOWN, {})

@@ -1,6 +1,6 @@
 """How is a robots.txt reached, and what does an answer mean? RFC 9309 2.3.
 
-One exchange, from the first request to what came of it, without I/O.
+One exchange, from the first request to what came of it, without I/O:
 
 ::
 
@@ -71,13 +71,13 @@ __all__ = [
 
 MAX_PORT = 65535
 URI_CHARACTERS = "%/?:@!$&'()*+,;=~"
-"""What stays in a path and a query besides letters, digits, ``-``, ``.`` and ``_``."""
+"""What stays in a path and a query besides letters, digits and ``-._``."""
 HOST_NAME = re.compile(r"[a-z0-9_.-]+")
 """Names and IPv4 addresses that every reader takes for the same."""
 IPV6_LITERAL = re.compile(r"\[([0-9A-Fa-f:.]+)\]")
 IPV4_NUMBER = re.compile(r"[0-9]+|0x[0-9a-f]*")
 LOCAL_NAME_ENDS = (".localhost", ".localdomain", ".local", ".internal", ".home.arpa")
-"""Ends of names that no public DNS has: RFC 6761 6.3, RFC 6762 3, RFC 8375, and others in use."""
+"""That no public DNS has: RFC 6761 6.3, RFC 6762 3, RFC 8375, and others in use."""
 GLOBAL_UNICAST = IPv6Network("2000::/3")
 """All of that that IANA has given out so far (RFC 4291 2.4)."""
 ENDING_IN_IPV4 = (
@@ -90,21 +90,19 @@ ENDING_IN_IPV4 = (
 
 
 def robots_url(origin: str) -> str:
-    """Return the one place where the robots.txt of *origin* is (RFC 9309 2.3)."""
+    """RFC 9309 2.3: there is one place."""
     return f"{origin}/robots.txt"
 
 
 def redirect_target(base: str, location: str) -> str:
-    """Return the absolute URL that a redirect from *base* to *location* leads to.
+    """The absolute URL that a redirect from *base* to *location* leads to.
 
-    *location* is the value of the header, its octets as ISO-8859-1. What is returned is
-    ASCII, without user info or fragment, and its host has a form that all readers take
-    for the same: the host that was judged is the one that will be connected to.
+    *location* is the value of the header, its octets as ISO-8859-1. The URL is ASCII, without user
+    info or fragment, and its host is the one that will be connected to, whoever reads it.
 
-    Raises ``ValueError``, saying why, where a robots.txt may not be asked for there.
-    Beyond RFC 9309: only http and https are followed, and a public host never leads
-    into a private network; a crawler that runs inside a network must not be sent
-    around in it by a stranger's file.
+    Raises ``ValueError``, saying why, where a robots.txt may not be asked for there. Beyond RFC
+    9309: only http and https are followed, and a public host never leads into a private
+    network, around which no stranger's file must send a crawler.
     """
     with suppress(UnicodeError):
         location = location.encode("latin-1").decode()
@@ -124,7 +122,7 @@ def redirect_target(base: str, location: str) -> str:
 
 
 def _host_and_port(scheme: str, authority: str) -> tuple[str, str]:
-    """Return the host that will be connected to, and the port, which may be empty.
+    """The host that will be connected to, and the port, which may be empty.
 
     Raises ``ValueError``, saying why, where not everybody would agree on them.
     """
@@ -147,18 +145,17 @@ def _host_and_port(scheme: str, authority: str) -> tuple[str, str]:
 
 @lru_cache(maxsize=4096)
 def host_in(origin: str) -> str:
-    """Return the host of *origin* as paces know it; "": it has none, or none that can be read."""
+    """As paces know it; "": it has none, or none that can be read."""
     with suppress(ValueError):
         return (urlsplit(origin).hostname or "").rstrip(".")
     return ""
 
 
 def is_private(host: str) -> bool:
-    """Tell whether *host* is an address or a name without global reach.
+    """Whether *host* is an address or a name without global reach.
 
-    Of addresses, all that are not global unicast, and so are those that hold such an IPv4
-    address. Of names, those that no public DNS has, and all without a dot. Other names
-    are not resolved.
+    Addresses that are not global unicast, or hold such an IPv4 address; names that no public DNS
+    has, and those without a dot. Other names are not resolved.
     """
     host = host.strip("[]").rstrip(".").lower()
     if ":" in host:
@@ -175,7 +172,7 @@ def is_private(host: str) -> bool:
 def _is_global(address: IPv4Address | IPv6Address) -> bool:
     if isinstance(address, IPv4Address):
         return address.is_global and not address.is_multicast
-    # 6to4 (RFC 3056 2), and Teredo, its server and its client (RFC 4380 4), have IPv4 addresses in them.
+    # 6to4 (RFC 3056 2) and Teredo (RFC 4380 4: its server and its client) have IPv4 addresses in them.
     inner = [each for each in (address.sixtofour, *(address.teredo or ())) if each]
     if any(address in network for network in ENDING_IN_IPV4):
         inner = [IPv4Address(address.packed[-4:])]
@@ -188,25 +185,22 @@ CHARSET_PARAMETER = re.compile(
     r"""charset\s*=\s*["']?([\w.:+-]+)""", re.ASCII | re.IGNORECASE
 )
 MAX_REASON_LENGTH = 200
-"""Characters that are told of what went wrong."""
 
 
 MAX_REDIRECTS = 5
-"""RFC 9309 2.3.1.2: at least five should be followed."""
+"""RFC 9309 2.3.1.2: at least five."""
 
 
 class Limits(NamedTuple):
-    """How far an exchange goes, and what its end means."""
-
     max_redirects: int = MAX_REDIRECTS
     max_size: int = MAX_SIZE
-    """Octets that are read, once decoded."""
+    """Octets, once decoded."""
     deny_statuses: frozenset[int] = frozenset()
     """4xx that mean disallow-all."""
 
 
 class Validators(NamedTuple):
-    """What the answer at hand had, which makes the request to its *url* conditional."""
+    """Of the answer at hand; they make the request to its *url* conditional."""
 
     url: str
     etag: str = ""
@@ -218,10 +212,10 @@ class Validators(NamedTuple):
 
 
 class Request(NamedTuple):
-    """A GET to be sent. The sender adds a User-Agent, and what else its requests have.
+    """A GET. The sender adds a User-Agent, and what else its requests have.
 
-    Nothing else is needed: ``Accept`` would be for a choice of media types that a robots.txt does
-    not have, and of content codings all are decoded that Scrapy asks for.
+    It needs no ``Accept``: there is no choice of media types, and all content codings are decoded that
+    Scrapy asks for.
     """
 
     url: str
@@ -236,13 +230,13 @@ class Answer(NamedTuple):
     body: bytes = b""
     """As it came, content codings and all."""
     cut: bool = False
-    """Whether more than ``Limits.max_size`` octets came, and not all of them are here."""
+    """More than ``Limits.max_size`` octets came, and not all are here."""
     spoiled: str = ""
-    """Why the body is not what the site has sent, in words: somebody else on this machine has
-    stopped its download, or made a page of it; empty: it is that."""
+    """Why the body is not what the site has sent: somebody on this machine has stopped its
+    download, or made a page of it; "": it is that."""
     delimited: bool = True
-    """Whether it was told where the body ends (RFC 9112 6.3); else the end of its connection
-    is all that tells, and that may have come early."""
+    """It was told where the body ends (RFC 9112 6.3); else only the end of the connection tells,
+    which may have come early."""
 
 
 class Outcome(NamedTuple):
@@ -250,26 +244,25 @@ class Outcome(NamedTuple):
 
     access: Access
     status: int | None = None
-    """The last status; ``None``: the last request had no whole answer."""
+    """The last one; ``None``: the last request had no whole answer."""
     fault: Exception | None = None
-    """What is wrong where the status is not what makes it unreachable."""
+    """Where the status is not what makes it unreachable."""
     reason: str = ""
-    """Why it is unreachable, in words."""
+    """Why it is unreachable."""
     body: bytes = b""
     """Decoded, where access is SUCCESSFUL; whole lines within the limit."""
     encoding: str | None = None
     """The charset of its Content-Type, in lower case."""
     url: str = ""
-    """Where it came from, redirects followed."""
+    """Redirects followed."""
     fields: HeaderFields = NO_FIELDS
-    """The header fields of the last answer."""
+    """Of the last answer."""
     by_own_code: bool = False
     """Code on this machine has failed, or wants none of it: nothing was learned of the site."""
     varies: bool = False
     """An answer on the way says that it depends on the User-Agent (RFC 9111 4.1)."""
 
     def policy(self, dialect: Dialect = RFC9309) -> Policy:
-        """Return the policy that holds from now on, by this alone."""
         file = self.body, self.encoding
         return policy_after(
             self.access, self.status, *file, self.reason, dialect=dialect
@@ -277,10 +270,7 @@ class Outcome(NamedTuple):
 
 
 class Exchange:
-    """Asks for the robots.txt at *url*, an absolute URL as ``robots_url`` makes it.
-
-    With *validators* the request is conditional.
-    """
+    """Asks for the robots.txt at *url*, which is absolute; with *validators* if it has changed."""
 
     def __init__(
         self,
@@ -363,7 +353,7 @@ class Exchange:
             )
 
     def _needs_another(self, answer: Answer) -> bool:
-        """Tell whether *answer* counts only if the next one is the same.
+        """Whether it counts only if the next one is the same.
 
         Raises ``ValueError`` if it is not the same as the one before.
         """
@@ -386,17 +376,15 @@ class Exchange:
 
 
 def _depends_on_agent(fields: HeaderFields) -> bool:
-    """Tell whether an answer serves only requests with the same User-Agent.
-
-    RFC 9111 4.1. Of what Vary may name, that alone differs between the requests for
-    robots.txt of one crawl; with ``*`` it is taken to.
+    """Whether it serves only requests with the same User-Agent (RFC 9111 4.1): all else that Vary
+    may name is the same in one crawl's requests; with ``*`` this is taken to differ.
     """
     named = all_values(fields, "vary").lower().split(",")
     return any(name.strip() in {"user-agent", "*"} for name in named)
 
 
 def describe_error(error: Exception | None) -> str:
-    """Return what *error* says, in one line."""
+    """In one line."""
     words = str(error).strip().partition("\n")[0] or type(error).__name__
-    # What stands in a header may be no Unicode, which no store can keep.
+    # A header may have what is no Unicode, which no store can keep.
     return words[:MAX_REASON_LENGTH].encode("utf-8", "replace").decode()

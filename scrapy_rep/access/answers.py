@@ -1,8 +1,8 @@
-"""What an answer says: its header fields, its body, what its status means (RFC 9309 2.3.1), and
-what the site wants before it gives a page.
+"""What an answer says: its header fields, its body, its status (RFC 9309 2.3.1), and what the site wants
+before it gives a page.
 
-A request for a robots.txt accepts what those for pages accept: whatever Scrapy decodes. But a few
-octets of a coding can stand for gigabytes, so it is decoded here, as far as it is needed.
+Whatever Scrapy decodes is accepted, and decoded here as far as it is needed: a few octets of a
+coding can stand for gigabytes.
 """
 
 from __future__ import annotations
@@ -25,13 +25,12 @@ if TYPE_CHECKING:
     from scrapy_rep.protocol import Dialect
 
 HeaderFields = Mapping[str, Sequence[str]]
-"""The values of each field, in their order, by its name in lower case. Octets are as in
-ISO-8859-1."""
+"""Values in their order, by names in lower case; octets are as in ISO-8859-1."""
 NO_FIELDS: HeaderFields = {}
 
 
 def header_fields(pairs: Iterable[tuple[str, str]]) -> HeaderFields:
-    """Return the fields with these names and values. What is no Unicode becomes "?"."""
+    """What is no Unicode becomes "?"."""
     fields: dict[str, list[str]] = {}
     for name, value in pairs:
         text = value.encode("utf-8", "replace").decode()
@@ -40,20 +39,20 @@ def header_fields(pairs: Iterable[tuple[str, str]]) -> HeaderFields:
 
 
 def first_value(fields: HeaderFields, name: str) -> str:
-    """Return the first value of the field *name*, in lower case; "" where there is none."""
+    """*name* is in lower case; "": there is none."""
     return fields[name][0] if name in fields else ""
 
 
 def all_values(fields: HeaderFields, name: str) -> str:
-    """Return the values of the field *name*, in lower case, as one list (RFC 9110 5.3)."""
+    """As one list (RFC 9110 5.3)."""
     return ", ".join(fields.get(name, ()))
 
 
 class Access(Enum):
-    """The result of asking for a robots.txt."""
+    """What asking for a robots.txt came to."""
 
     SUCCESSFUL = "successful"
-    """There is a file, and its rules hold (RFC 9309 2.3.1.1)."""
+    """Its rules hold (RFC 9309 2.3.1.1)."""
     UNAVAILABLE = "unavailable"
     """There is none: everything may be fetched (RFC 9309 2.3.1.3)."""
     UNREACHABLE = "unreachable"
@@ -61,14 +60,14 @@ class Access(Enum):
     NOT_MODIFIED = "not modified"
     """The answer at hand is still right (RFC 9110 15.4.5)."""
     DENIED = "denied"
-    """A 4xx that this crawl takes to mean disallow-all (REP_DENY_STATUSES)."""
+    """A 4xx that means disallow-all to this crawl (REP_DENY_STATUSES)."""
 
 
 REDIRECT_STATUSES = frozenset({301, 302, 303, 307, 308})
-"""Statuses whose Location is followed (RFC 9309 2.3.1.2)."""
+"""Their Location is followed (RFC 9309 2.3.1.2)."""
 INDECISIVE_STATUSES = frozenset({407, 408, 425, 429})
-"""4xx that tell of a proxy's password, a time that ran out, a request that came too early or
-too many of them, and not of a missing file."""
+"""4xx that tell of a proxy's password, a timeout, a request too early or too many of them, not of a
+missing file."""
 
 
 def access_of(
@@ -77,13 +76,10 @@ def access_of(
     conditional: bool = False,
     deny_statuses: frozenset[int] = frozenset(),
 ) -> Access:
-    """Return what the final *status* of a robots.txt request means.
+    """What the last *status* of a robots.txt request means, redirects followed.
 
-    *status* is ``None`` where there was no whole answer: name not found, refused, timed
-    out, reset, TLS failure, cut short (RFC 9309 2.3.1.4). *conditional* tells whether the
-    request was conditional, the only case in which a 304 says something.
-    *deny_statuses* are the 4xx that mean disallow-all to this crawl. Redirects have
-    been followed already: one that is left led nowhere.
+    ``None``: there was no whole answer (RFC 9309 2.3.1.4). A 304 only says something if the
+    request was *conditional*. *deny_statuses* are 4xx that mean disallow-all.
     """
     if status is None:
         return Access.UNREACHABLE
@@ -91,8 +87,7 @@ def access_of(
         return Access.DENIED
     if status == 304:
         return Access.NOT_MODIFIED if conditional else Access.UNREACHABLE
-    # 206 is a part that nobody asked for: the rest of the rules is not there.
-    # 204 and 205 have no body, which is an empty file.
+    # 206 is a part that nobody asked for. 204 and 205 have no body, which is an empty file.
     if 200 <= status < 300 and status != 206:
         return Access.SUCCESSFUL
     # Beyond RFC 9309: some 4xx do not say whether there is a file.
@@ -110,11 +105,7 @@ def policy_after(
     *,
     dialect: Dialect = RFC9309,
 ) -> Policy:
-    """Return the policy that holds after an answer (RFC 9309 2.3.1).
-
-    *body* and *encoding* are those of a file; *failure* says in words why there was no
-    answer.
-    """
+    """RFC 9309 2.3.1; *failure* says why there was no answer."""
     if access is Access.SUCCESSFUL:
         return parse(body, dialect=dialect, encoding=encoding)
     if access is Access.UNAVAILABLE:
@@ -131,28 +122,26 @@ UNDECODED_CODINGS = {
     *("aes128gcm", "compress", "dcb", "dcz", "exi", "pack200-gzip", "x-compress", "x-br"),
     *("x-zstd", "bzip2", "lz4", "lzma", "sdch", "snappy", "xz"),
 }  # fmt: skip
-"""Codings that are not decoded: the registered ones, and others in use."""
+"""The registered ones, and others in use."""
 BROTLI_PACKAGES = ("brotli", "brotlicffi")
 ZSTD_PACKAGES = ("compression.zstd", "backports.zstd", "zstandard")
-"""What Scrapy decodes these codings with, by its version and Python's; the first that is
-installed."""
+"""What Scrapy uses, by its version and Python's; the first that is installed."""
 ZSTD_WINDOW_LOG = 23
-"""RFC 9659: a decoder needs no window of more than 8 MiB, and should refuse one."""
+"""RFC 9659: no decoder needs more than 8 MiB, and it should refuse that."""
 ZSTD_OCTETS_AT_A_TIME = 64
 """With zstandard, which has no limit: each octet may stand for 32 KiB."""
 NON_TEXT_OCTETS = re.compile(rb"[\x00-\x08\x0b\x0e-\x1a\x1c-\x1f]")
-"""Octets that no text has, but for UTF-16 (WHATWG MIME Sniffing 3)."""
+"""That no text has, but for UTF-16 (WHATWG MIME Sniffing 3)."""
 MAX_CODINGS = 4  # one in the other; more are a trap
 MAX_GZIP_MEMBERS = 1000  # of a file: to find the next one copies the rest
 
 
 def decode_body(body: bytes, content_encoding: str, *, limit: int, cut: bool) -> bytes:
-    """Return at most *limit* octets of *body*, whole lines only where it is longer.
+    """At most *limit* octets, whole lines only where there are more.
 
-    *cut* tells that the download was stopped at the limit. What is no coding, such as
-    ``UTF-8`` or ``text/plain``, changes nothing, as long as the body is text. Raises
-    ``ValueError`` where a coding is not decoded here or broken, ends too early, or is one
-    of too many.
+    *cut*: the download was stopped at the limit. What is no coding, such as ``UTF-8``, changes
+    nothing if the body is text. Raises ``ValueError`` where a coding is not decoded here or broken,
+    ends too early, or is one of too many.
     """
     codings = [name.strip().lower() for name in content_encoding.split(",")]
     if len(codings) > MAX_CODINGS:
@@ -187,7 +176,7 @@ def _decode(body: bytes, coding: str, *, limit: int, cut: bool) -> bytes:
 
 
 def _inflate(body: bytes, limit: int) -> tuple[bytes, bool]:
-    """Return more than *limit* octets of *body* where there are, and if it is whole."""
+    """More than *limit* octets where there are, and whether *body* is whole."""
     try:
         return _inflate_members(body, zlib.MAX_WBITS | 32, limit)
     except zlib.error:  # "deflate" without the zlib header, as some servers send it
@@ -255,18 +244,17 @@ DECODERS: dict[str, Callable[[bytes, int], tuple[bytes, bool]]] = {
     "br": _unbrotli,
     "zstd": _unzstd,
 }
-"""Each returns more than so many octets of a body where there are, and if it is whole."""
+"""Each as ``_inflate``."""
 
 
-# What a site wants for a page. Beyond RFC 9309, and none of it a standard but the status: 402
-# (RFC 9110 15.5.3), with the price in Cloudflare's ``crawler-price``; the challenge
-# ``WWW-Authenticate: License``, with the licence in a ``Link: <...>; rel="license"`` (RSL 1.0, Open
-# License Protocol).
+# What a site wants for a page. Beyond RFC 9309: 402 (RFC 9110 15.5.3), with the price in Cloudflare's
+# ``crawler-price``; ``WWW-Authenticate: License``, with the licence in ``Link: <...>; rel="license"``
+# (RSL 1.0, Open License Protocol).
 
 PAYMENT, LICENSE = "payment", "license"
 PAYMENT_REQUIRED = 402
 REFUSALS = frozenset({401, PAYMENT_REQUIRED, 403})
-"""Statuses that may come with a challenge."""
+"""That may come with a challenge."""
 QUOTED = re.compile(r'"(?:\\.|[^"\\])*"')
 CHALLENGE = re.compile(r"(?i)(?:^|,)[ \t]*license(?=[ \t,]|$)")
 LINK = re.compile(
@@ -280,14 +268,12 @@ MAX_CHARACTERS = 500
 
 
 class Demand(NamedTuple):
-    """What a site wants for one page."""
-
     cause: str
     """"license" (a challenge), or "payment" (402 without one)."""
     license: str = ""
-    """The absolute URL of the licence; "": none is named."""
+    """Its absolute URL; "": none is named."""
     price: str = ""
-    """As written, such as "USD 0.01"; "": none is named."""
+    """As written, such as "USD 0.01"; "": none."""
 
     def in_words(self) -> str:
         what = "a licence" if self.cause == LICENSE else "a payment"
@@ -296,7 +282,7 @@ class Demand(NamedTuple):
 
 
 def demand_of(url: str, status: int, fields: HeaderFields) -> Demand | None:
-    """Return what an answer with *status* and *fields*, of the page *url*, wants; ``None``: nothing."""
+    """What an answer wants, of which *url* is the page; ``None``: nothing."""
     if status not in REFUSALS:
         return None
     challenges = QUOTED.sub("", ", ".join(fields.get("www-authenticate", ())))

@@ -1,8 +1,8 @@
-"""Drop-in faces of the protocol core, for code written against other parsers.
+"""Drop-in faces of the protocol core, for code written against other parsers. None needs Scrapy.
 
-None of them needs Scrapy. ``get``, ``get_allowed`` and ``parse`` are after the interface of Ruby's
-Robotstxt, with the decisions of RFC 9309. A *urlish* is a URL as ``str``, or what ``urllib.parse``
-splits one into. Where a host is known already it may be a path: ``/index.html``.
+``get``, ``get_allowed`` and ``parse`` are after Ruby's Robotstxt, with the decisions of RFC 9309. A
+*urlish* is a URL as ``str``, or what ``urllib.parse`` splits one into; where a host is known already
+also a path: ``/index.html``.
 """
 
 from dataclasses import dataclass
@@ -44,7 +44,7 @@ class Parser(Face):
     user_agent: str
 
     def allowed(self, urlish: Urlish) -> bool:
-        """Tell whether the agent may fetch *urlish*, of which path and query count."""
+        """Only the path and query of *urlish* count."""
         return self.policy.allowed(_text(urlish), self.user_agent)
 
 
@@ -54,12 +54,12 @@ def get(
     redirects: int = MAX_REDIRECTS,
     timeout: float = TIMEOUT_SECONDS,
 ) -> Parser:
-    """Fetch the robots.txt of the site of *source* and parse it for *user_agent*.
+    """Fetch the robots.txt of the site of *source*.
 
     *source* is any URL of the site, or a connection to it, whose host and port are used.
-    *redirects* are followed at most; *timeout* is in seconds, for each request. Nothing
-    that the site does is raised: a file that cannot be fetched allows nothing (RFC 9309
-    2.3.1.4). Raises ``ValueError`` where *source* names no http or https site.
+    *timeout* is in seconds, for each request. Nothing that the site does is raised: a file that
+    cannot be fetched allows nothing (RFC 9309 2.3.1.4). Raises ``ValueError`` where *source* names
+    no http or https site.
     """
     url = _url_of(source) if isinstance(source, HTTPConnection) else _text(source)
     origin = origin_of(url)
@@ -72,7 +72,7 @@ def get(
 
 
 def parse(robots_txt: str | bytes, user_agent: str) -> Parser:
-    """Parse the content of a robots.txt for *user_agent*; no content makes it raise."""
+    """No content makes it raise."""
     return Parser(protocol.parse(robots_txt), user_agent)
 
 
@@ -82,7 +82,7 @@ def get_allowed(
     redirects: int = MAX_REDIRECTS,
     timeout: float = TIMEOUT_SECONDS,
 ) -> bool:
-    """Tell whether *user_agent* may fetch *urlish*, by its site's robots.txt; see ``get``."""
+    """By its site's robots.txt; see ``get``."""
     return get(urlish, user_agent, redirects, timeout).allowed(urlish)
 
 

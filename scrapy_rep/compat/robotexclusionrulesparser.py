@@ -1,7 +1,5 @@
-"""The interface of robotexclusionrulesparser 1.6 and 1.7.
-
-Decisions are those of the dialects ``GYM2008`` and ``MK1996``, which that module made its
-own; ``syntax`` may be any other dialect, too, such as ``RFC9309``.
+"""The interface of robotexclusionrulesparser 1.6 and 1.7, with its dialects, ``GYM2008`` and ``MK1996``;
+``syntax`` may be any other dialect, too.
 """
 
 from __future__ import annotations
@@ -23,47 +21,44 @@ if TYPE_CHECKING:
     from scrapy_rep.access import Outcome
 
 SEVEN_DAYS = 7 * 24 * 3600
-"""Seconds that a robots.txt is used by the draft of 1996, unless Expires says otherwise."""
+"""In seconds, by the draft of 1996; Expires may say otherwise."""
 DIALECT_NUMBERS = {1: MK1996, 2: GYM2008}
-"""The values that the constants had in the original, for code that has stored them."""
+"""The constants were numbers in the original, which code may have stored."""
 
 
 class RobotExclusionRulesParser(Face):
-    """Fetches and parses a robots.txt, and answers questions about it."""
-
     def __init__(self) -> None:
         self.user_agent: str | None = None
-        """Sent by ``fetch``; ``None`` or empty: Python's own."""
+        """``None`` or empty: Python's own."""
         self.use_local_time = True
         """Without effect: seconds since 1970 are the same in every time zone."""
         self.expiration_date: float = time.time() + SEVEN_DAYS
         self.source_url = ""
-        """The URL of the last ``fetch``; empty: there was none."""
+        """Of the last ``fetch``; empty: there was none."""
         self.response_code: int | None = None
-        """The status that the last ``fetch`` ended with; ``None``: it got none."""
+        """Of the last ``fetch``; ``None``: it got none."""
         self._policies = {GYM2008: unread(GYM2008)}
 
     @property
     def sitemap(self) -> None:
-        """Gone since version 1.4: raises ``DeprecationWarning``, as it did there."""
+        """Gone since version 1.4, as there."""
         raise DeprecationWarning("sitemap is deprecated, use sitemaps")
 
     @property
     def policy(self) -> Policy:  # type: ignore[override]
-        """Return what was read, by the dialect of 2008."""
+        """By the dialect of 2008."""
         return self._policies[GYM2008]
 
     @property
     def is_expired(self) -> Expired:
-        """Tell whether ``expiration_date`` is over; may also be called, as in 1.6."""
+        """May also be called, as in 1.6."""
         return Expired(self.expiration_date <= time.time())
 
     def is_allowed(
         self, user_agent: str, url: str, syntax: Dialect | int = GYM2008
     ) -> bool:
-        """Tell whether *user_agent* may fetch *url*, of which only path and query count.
+        """Only path and query count; nothing is allowed before rules were read (RFC 9309 2.3.1.4).
 
-        Nothing may be fetched before rules were parsed or fetched (RFC 9309 2.3.1.4).
         Raises ``ValueError`` if *syntax* is no dialect.
         """
         dialect = DIALECT_NUMBERS.get(syntax) if isinstance(syntax, int) else syntax
@@ -77,17 +72,16 @@ class RobotExclusionRulesParser(Face):
         return policy.allowed(url, user_agent)
 
     def get_crawl_delay(self, user_agent: str) -> float | None:
-        """Return the Crawl-delay for *user_agent* in seconds; ``None``: there is none."""
+        """In seconds; ``None``: there is none."""
         return self.policy.crawl_delay(user_agent)
 
     def fetch(self, url: str, timeout: float | None = None) -> None:
-        """Fetch the robots.txt at *url*, within *timeout* seconds (30), and parse it.
+        """Fetch and parse the robots.txt at *url*, within *timeout* seconds (30).
 
-        401 and 403 deny everything, 404 allows everything. Raises ``URLError`` for every
-        other status but 2xx and if there was no answer, ``TimeoutError`` if there was none
-        in time, ``UnicodeError`` if the octets are not in the charset that the answer
-        declares, and ``ValueError`` if *url* is not an absolute http or https URL. Earlier
-        rules of *url* then stay; if there were none, nothing is allowed.
+        401 and 403 deny everything, 404 allows everything. Raises ``URLError`` for every other status
+        but 2xx and if there was no answer, ``TimeoutError`` if there was none in time,
+        ``UnicodeError`` if the octets are not in the declared charset, and ``ValueError`` if *url* is
+        not an absolute http or https URL. Earlier rules of *url* then stay, or nothing is allowed.
         """
         if url != self.source_url:
             self._policies = {GYM2008: unread(GYM2008)}
@@ -112,7 +106,6 @@ class RobotExclusionRulesParser(Face):
         self.expiration_date = _expiration(answer)
 
     def parse(self, s: str | bytes) -> None:
-        """Take the rules of the content of a robots.txt in place of any others."""
         self._policies = {GYM2008: parse(s, dialect=GYM2008)}
 
     def __unicode__(self) -> str:
@@ -127,25 +120,21 @@ class RobotFileParserLookalike(RobotExclusionRulesParser, DatedFace):
         DatedFace.__init__(self, url)
 
     def read(self) -> None:
-        """Fetch the URL as ``fetch`` does, with all that it raises; ``mtime`` stays as it is."""
+        """Raises what ``fetch`` does; ``mtime`` stays as it is."""
         self.fetch(self.url)
 
     def parse(self, lines: str | bytes | Iterable[str]) -> None:
-        """Take the rules of a text, or of lines with or without line ends."""
+        """A text, or lines with or without ends."""
         super().parse(lines if isinstance(lines, bytes) else join_lines(lines))
 
     def can_fetch(
         self, user_agent: str, url: str, syntax: Dialect | int = GYM2008
     ) -> bool:
-        """As ``is_allowed``."""
         return self.is_allowed(user_agent, url, syntax)
 
 
 class Expired(int):
-    """A truth value that may be called.
-
-    Version 1.6 documents ``is_expired`` as a method and 1.7 as a property.
-    """
+    """May be called: ``is_expired`` is a method in 1.6 and a property in 1.7."""
 
     def __call__(self) -> bool:
         return bool(self)
@@ -158,6 +147,6 @@ def _expiration(answer: Outcome) -> float:
     date = parsedate_tz(first_value(answer.fields, "expires"))
     if date is not None and answer.access is Access.SUCCESSFUL:
         with suppress(OverflowError, ValueError):  # a date that no calendar has
-            # RFC 9110 5.6.7: a date of HTTP is in UTC, also where it names no zone.
+            # RFC 9110 5.6.7: in UTC, also where it names no zone.
             return mktime_tz((*date[:9], date[9] or 0))
     return time.time() + SEVEN_DAYS

@@ -1,7 +1,6 @@
-"""Fetches a robots.txt with the standard library, for programs without Scrapy.
+"""Fetches a robots.txt with the standard library, by http and https alone, for programs without Scrapy.
 
-Proxies are taken from the environment, as ``urllib.request`` does. There are handlers for http and
-https, and for nothing else.
+Proxies are those of the environment, as with ``urllib.request``.
 """
 
 from __future__ import annotations
@@ -37,10 +36,10 @@ from scrapy_rep.protocol.decoding import MAX_SIZE
 from scrapy_rep.protocol.printable import mask_uri
 
 TIMEOUT_SECONDS = 30.0
-"""Seconds for one request, to the last octet; each redirect is another request."""
+"""For one request, to the last octet; each redirect is another request."""
 LIMITS = access.Limits(deny_statuses=frozenset({401, 403}))
-"""RFC 9309 2.3.1.3 lets a crawler go on after 401 and 403. The libraries whose interfaces we offer
-all stay away, and code that was written for them relies on it."""
+"""RFC 9309 2.3.1.3 allows all after 401 and 403. The libraries whose interfaces we offer allow nothing,
+and code written for them relies on it."""
 STATUS_LINE = re.compile(rb"(HTTP/[0-9.]+) ([0-9]{3})(?: (.*?))?\r?\n")
 MAX_LINE_BYTES = 65_536
 
@@ -53,8 +52,8 @@ def fetch(
 ) -> Outcome:
     """Ask for the robots.txt at *url*. Whatever a site does is told, not raised.
 
-    *timeout* is in seconds, for each request; ``None``: 30. Raises ``ValueError`` where
-    *url* is not an absolute http or https URL.
+    *timeout* is in seconds, for each request; ``None``: 30. Raises ``ValueError`` where *url* is
+    not an absolute http or https URL.
     """
     origin = origin_of(url)
     if origin is None:
@@ -80,7 +79,7 @@ def fetch(
 def _ask(
     asked: access.Request, user_agent: str | None, timeout: float
 ) -> access.Answer:
-    """Return one answer, with the body of a 2xx."""
+    """One answer, with the body of a 2xx."""
     headers = dict(asked.headers)
     if user_agent:
         headers["User-Agent"] = user_agent
@@ -103,7 +102,7 @@ def _ask(
 
 
 class _Handler(HTTPHandler, HTTPSHandler):
-    """For http and https alone: it follows no redirect."""
+    """It follows no redirect."""
 
     def http_open(self, req: Request) -> HTTPResponse:
         return self.do_open(_Http, req)
@@ -122,7 +121,7 @@ class _Http(HTTPConnection):
 
 
 class _Https(_Http, HTTPSConnection):
-    """The same over TLS."""
+    pass
 
 
 class _Context(SSLContext):
@@ -140,8 +139,7 @@ class _Context(SSLContext):
 class _Response(HTTPResponse):
     """An answer that must be whole, and there by its deadline.
 
-    The timeout of a socket limits each silence only: a server that sends an octet now and then
-    would hold us for ever.
+    A timeout of a socket only limits each silence: an octet now and then would hold us for ever.
     """
 
     def __init__(self, sock: Any, *args: Any, deadline: float, **options: Any) -> None:
@@ -149,7 +147,7 @@ class _Response(HTTPResponse):
         self.fp = BufferedReader(_InTime(self.fp.detach(), sock, deadline))
 
     def _read_status(self) -> tuple[str, int, str]:
-        # RFC 9112 4: three digits. int(), by which it is read else, takes "4_04", too.
+        # RFC 9112 4: three digits. int() would take "4_04", too.
         line = self.fp.readline(MAX_LINE_BYTES + 1)
         if not line:
             raise RemoteDisconnected("closed without an answer")

@@ -1,6 +1,4 @@
-"""The interface of ``urllib.robotparser``, with the decisions of RFC 9309, and what the drop-ins have
-in common: a policy, questions to it, and rules as lines.
-"""
+"""The interface of ``urllib.robotparser``, with the decisions of RFC 9309, and what all drop-ins share."""
 
 from __future__ import annotations
 
@@ -24,7 +22,7 @@ if TYPE_CHECKING:
 
 
 class Face:
-    """A parser with the interface of another one: its answers are those of one policy."""
+    """Its answers are those of one policy."""
 
     __slots__ = ()
 
@@ -32,11 +30,11 @@ class Face:
 
     @property
     def sitemaps(self) -> list[str]:
-        """Return the values of the Sitemap lines, as written."""
+        """As written."""
         return list(self.policy.sitemaps)
 
     def __str__(self) -> str:
-        """Return what was understood, as a robots.txt: default groups last, no comments."""
+        """A robots.txt of what was understood: default groups last, no comments."""
         groups, sitemaps = statements(f"\n{self.policy}", self.policy.dialect)
         default_last = sorted(groups, key=lambda group: "*" in dict(group[0]))
         blocks = ["\n".join(_lines(*group)) for group in default_last]
@@ -45,32 +43,31 @@ class Face:
 
 
 class DatedFace(Face):
-    """The same, with a URL and a date, as ``urllib.robotparser`` has them."""
+    """With a URL and a date, as ``urllib.robotparser`` has them."""
 
     def __init__(self, url: str = "") -> None:
         self.last_checked = 0.0
         self.set_url(url)
 
     def set_url(self, url: str) -> None:
-        """Set where the robots.txt is: an absolute http or https URL."""
+        """It is an absolute http or https URL."""
         self.url = url
 
     def mtime(self) -> float:
-        """Return when ``modified`` was called last, in seconds since 1970; 0: never."""
+        """When ``modified`` was called last, in seconds since 1970; 0: never."""
         return self.last_checked
 
     def modified(self) -> None:
-        """Set ``mtime`` to now."""
         self.last_checked = time.time()
 
 
 def unread(dialect: Dialect) -> Policy:
-    """Return what holds before anything was read: nothing is allowed (RFC 9309 2.3.1.4)."""
+    """Before anything was read nothing is allowed (RFC 9309 2.3.1.4)."""
     return Policy.disallow_all("robots.txt was not read yet", dialect=dialect)
 
 
 def join_lines(lines: str | Iterable[str]) -> str:
-    """Return one text of *lines*, which are a text already, or lines with or without ends."""
+    """Lines may have ends."""
     if isinstance(lines, str):
         return lines
     return "\n".join(line.rstrip("\r\n") for line in lines)
@@ -88,11 +85,10 @@ def _lines(agents: Iterable[Asked], rules: Iterable[tuple[bool, str]]) -> Iterat
 
 
 class RobotFileParser(DatedFace):
-    """Reads, parses and answers questions about the robots.txt at one URL.
+    """Answers questions about the robots.txt at one URL.
 
-    A useragent is a product token or a whole User-Agent header. ``disallow_all`` and
-    ``allow_all`` may be set by hand: they win over the rules, until the next ``read``
-    or ``parse``.
+    A useragent is a product token or a whole User-Agent header. ``disallow_all`` and ``allow_all``
+    may be set by hand: they win over the rules until the next ``read`` or ``parse``.
     """
 
     def __init__(self, url: str = "") -> None:
@@ -103,7 +99,6 @@ class RobotFileParser(DatedFace):
         super().__init__(url)
 
     def set_url(self, url: str) -> None:
-        """Set where the robots.txt is: an absolute http or https URL."""
         super().set_url(url)
         parts = urlsplit(url)
         self.host, self.path = parts.netloc, parts.path
@@ -112,9 +107,8 @@ class RobotFileParser(DatedFace):
         """Fetch the robots.txt and take its rules.
 
         Nothing that the site does is raised. If the file cannot be fetched, nothing is allowed
-        (RFC 9309 2.3.1.4), unless an earlier ``read`` of the same URL brought rules: they
-        stay, and so does ``mtime``. Raises ``ValueError`` if the URL is not an absolute http
-        or https URL.
+        (RFC 9309 2.3.1.4), unless an earlier ``read`` of the same URL brought rules: they stay, and so
+        does ``mtime``. Raises ``ValueError`` if the URL is not an absolute http or https URL.
         """
         answer = fetch(self.url)
         if answer.access is Access.UNREACHABLE and self._copy_of == self.url:
@@ -128,31 +122,27 @@ class RobotFileParser(DatedFace):
             self.modified()
 
     def parse(self, lines: Iterable[str]) -> None:
-        """Take the rules of *lines*, with or without line ends, in place of any others."""
+        """With or without line ends."""
         self.policy = parse(join_lines(lines))
         self._copy_of = None
         self.allow_all = self.disallow_all = False
         self.modified()
 
     def can_fetch(self, useragent: str, url: str) -> bool:
-        """Tell whether *useragent* may fetch *url*; nothing, before there are rules."""
+        """Nothing is allowed before there are rules."""
         if self.disallow_all:
             return False
         return self.allow_all or self.policy.allowed(url, useragent)
 
     def crawl_delay(self, useragent: str) -> float | None:
-        """Return the Crawl-delay for *useragent* in seconds, an ``int`` where it is whole.
-
-        ``None``: there is none.
-        """
+        """In seconds, an ``int`` where it is whole; ``None``: there is none."""
         delay = self.policy.crawl_delay(useragent)
         return int(delay) if delay is not None and delay.is_integer() else delay
 
     def request_rate(self, useragent: str) -> RequestRate | None:
-        """Return ``RequestRate(requests, seconds)`` for *useragent*; ``None``: none."""
         rate = self.policy.request_rate(useragent)
         return None if rate is None else RequestRate(rate.requests, int(rate.seconds))
 
     def site_maps(self) -> list[str] | None:
-        """Return the values of the Sitemap lines; ``None``: there are none."""
+        """Or ``None``: there are none."""
         return self.sitemaps or None

@@ -10,14 +10,14 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 MAX_SIZE = 512 * 1024
-"""Octets (characters, of a str) that are read. RFC 9309 2.5 demands at least 500 KiB."""
+"""Octets of bytes, characters of a str (RFC 9309 2.5: at least 500 KiB)."""
 
 UTF8_BOM = codecs.BOM_UTF8
 UTF8_MARK = re.compile(rb"\xef(?:\xbb\xbf|(?![\x80-\xbf]{2})\xbb?)")  # whole or cut
 MOJIBAKE_BOM = UTF8_BOM.decode("latin-1")
 BYTE_ORDER_MARKS = rf"\A(?:\ufeff|{MOJIBAKE_BOM})+"
 
-# Codecs of Python that decode no charset, some of them slowly, some with warnings.
+# They decode no charset, some slowly, some with warnings.
 NOT_CHARSETS = {"idna", "punycode", "raw-unicode-escape", "undefined", "unicode-escape"}
 
 PRINTABLE = "".join(map(chr, range(32, 127)))
@@ -27,31 +27,28 @@ NOT_UTF8 = "not-utf8"
 WRONG_MARK = "wrong-mark"
 WRONG_CHARSET = "wrong-charset"
 
-# Octets that are not UTF-8 stand in the text as lone surrogates (PEP 383), so that a rule
-# still has them; to people they are shown as ISO-8859-1.
+# Octets that are not UTF-8 are lone surrogates in the text (PEP 383); people see ISO-8859-1.
 OCTETS = "surrogateescape"
 ISO_8859_1 = {0xDC00 + octet: octet for octet in range(0x80, 0x100)}
 
 
 @dataclass(slots=True)
 class Text:
-    """What is read of a file."""
-
     kept: str | bytes
     problems: tuple[str, ...] = ()
-    """TOO_LONG, NOT_UTF8, WRONG_MARK, WRONG_CHARSET: what the lines no longer show."""
+    """TOO_LONG, NOT_UTF8, WRONG_MARK, WRONG_CHARSET."""
     charset: str | None = None
-    """The one that was declared, if the octets were read in it."""
+    """The declared one, if the octets were read in it."""
 
     @property
     def lines(self) -> str:
-        """The text: a line feed is its only line end, and also stands before line 1."""
+        """With a line feed as the only line end, and another one before line 1."""
         kept = self.kept
         return kept if isinstance(kept, str) else kept.decode("utf-8", OCTETS)
 
 
 def narrowed(lines: str) -> str | bytes:
-    """`lines` in little memory: as a str, one wide letter makes all take two or four octets."""
+    """`lines` in little memory: one wide letter makes a str two or four times as large."""
     if sys.getsizeof(lines) > 2 * len(lines):
         with suppress(UnicodeEncodeError):
             kept = lines.encode("utf-8", OCTETS)
@@ -61,10 +58,8 @@ def narrowed(lines: str) -> str | bytes:
 
 
 def decode_text(body: bytes | str, encoding: str | None = None) -> Text:
-    """Decode `body` without ever failing on its content.
-
-    What is UTF-8 is read as such, but for a mark of UTF-16 before what may be that. Else
-    `encoding`, which the response declared, if it is known and fits; else octet by octet.
+    """Decode `body`, whatever is in it: as UTF-8 where it is that (UTF-16 with its mark), else in
+    `encoding`, which the response declared, if that fits, else octet by octet.
 
     Raises TypeError when `body` is neither bytes nor str, or `encoding` not a str.
     """
@@ -98,7 +93,7 @@ def decode_text(body: bytes | str, encoding: str | None = None) -> Text:
 
 
 def cut_to_limit(body: bytes | str) -> bytes | str:
-    """The whole lines among the first MAX_SIZE octets: half a path is another path."""
+    """Whole lines only: half a path is another path."""
     body = body[: MAX_SIZE + 1]
     if isinstance(body, str):
         return body[: max(body.rfind("\n"), body.rfind("\r"), 0)]
@@ -110,13 +105,13 @@ def decode(
 ) -> tuple[str, str | None, tuple[str, ...]]:
     """Text, the charset if it is neither UTF-8 nor UTF-16, and problems."""
     problems: tuple[str, ...] = ()
-    # Beyond RFC 9309: 2.2.2 lets us bridge encodings, so we do.
+    # Beyond RFC 9309: 2.2.2 lets us bridge encodings.
     if body.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
         if b"\0" in body and not speaks_ascii(body):
             return decode_whole_characters(body, "utf-16", "replace"), None, (NOT_UTF8,)
         body = body[2:]
         problems = (WRONG_MARK,)
-    # Beyond RFC 9309: a byte order mark is skipped, also when it lost its last octets.
+    # Beyond RFC 9309: a byte order mark is skipped, also when its end is lost.
     mark = UTF8_MARK.match(body)
     if mark is not None:
         body = body[mark.end() :]
@@ -149,7 +144,7 @@ def decode(
 
 
 def decode_whole_characters(body: bytes, charset: str, errors: str = "strict") -> str:
-    """The text of `body`, without a character that is cut at its end."""
+    """Without a character that is cut at the end."""
     try:
         return body.decode(charset)
     except UnicodeDecodeError as error:
@@ -158,13 +153,13 @@ def decode_whole_characters(body: bytes, charset: str, errors: str = "strict") -
 
 
 def speaks_ascii(body: bytes) -> bool:
-    """Whether a user-agent line is written in ASCII. In UTF-16 it has NULs between."""
+    """UTF-16 would have NULs between."""
     return b"agent" in body.lower()
 
 
 @lru_cache(maxsize=64)
 def charset_of(encoding: str) -> str | None:
-    """The name of a charset that can be decoded, None when `encoding` is none."""
+    """None: `encoding` is none that can be decoded."""
     try:
         charset = codecs.lookup(encoding).name
         b" ".decode(charset)
@@ -184,7 +179,7 @@ def contains_ascii(charset: str) -> bool:
 
 
 def show_octets(text: str) -> str:
-    """`text` with octets that are not UTF-8 read as ISO-8859-1 (see `ISO_8859_1`)."""
+    """With octets that are not UTF-8 read as ISO-8859-1."""
     if not text.isascii():
         try:
             text.encode()
@@ -194,8 +189,8 @@ def show_octets(text: str) -> str:
 
 
 def spellings_of(path: str, charset: str | None) -> tuple[str, ...]:
-    """What a rule's path may mean: its octets, and if they are not UTF-8, what they spell in
-    `charset`, in which they were read, or else in ISO-8859-1.
+    """A rule's path; if it is not UTF-8, its octets, and what they spell in `charset`, in which
+    they were read, or else in ISO-8859-1.
     """
     if path.isascii():
         return (path,)

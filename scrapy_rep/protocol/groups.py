@@ -1,7 +1,7 @@
 """Groups: which lines of a robots.txt are for which user agents (RFC 9309 2.2.1).
 
-The text is not read line by line. Its user-agent lines are found first; what lies between
-them is a section, and sections are read only for an agent that is asked about.
+The text is not read line by line: its user-agent lines are found first, and the sections between
+them read only for an agent that is asked about.
 """
 
 from __future__ import annotations
@@ -35,8 +35,7 @@ if TYPE_CHECKING:
 
     from scrapy_rep.protocol.language import Dialect
 
-# None of these patterns can match across a line end or overlap itself, and all begin with
-# the line end before their line, so a search is one pass over the text.
+# None of these can match across a line end or overlap itself: a search is one pass.
 USER_AGENT_LINE = re.compile(
     rf"(?ai)(\n{LINE_MARGIN}user[- ]?agent([{BLANK_CLASS}:][^\n]*))"
 )
@@ -57,10 +56,9 @@ BLANK_LINE = rf"\n{LINE_MARGIN}(?=\n|\Z)"
 
 
 Section = tuple[str, int, int, int]
-"""One user-agent line and what follows it, up to the next one or what ends it: the value of the line,
-and where the line end before it stands in the text, the one after it, and the end, which is there
-as well when nothing follows. What is kept of a policy is plain tuples, since the garbage collector,
-which holds all threads, soon skips those."""
+"""A user-agent line and what follows it, up to the next one or what ends it: its value, and where
+in the text the line end before it, the one after it, and the end stand. A plain tuple, since the
+garbage collector, which holds all threads, soon skips those."""
 
 
 class Group(NamedTuple):
@@ -75,10 +73,8 @@ class Group(NamedTuple):
 
 
 def groups_of(text: str, dialect: Dialect) -> list[list[Section]]:
-    """The groups of a file in order, each as its sections: one a user-agent line.
-
-    Only the last section of a group holds rules, since rules end a run of user-agent
-    lines (RFC 9309 2.1); the sections before it may hold other records.
+    """Each group as its sections, one a user-agent line; only the last one has rules, which end
+    a run of user-agent lines (RFC 9309 2.1).
     """
     groups: list[list[Section]] = []
     closed = True
@@ -92,7 +88,7 @@ def groups_of(text: str, dialect: Dialect) -> list[list[Section]]:
         if closed:
             groups.append([])
         groups[-1].append(section)
-        # RFC 9309 2.2.4: other records do not end the run of user-agent lines.
+        # RFC 9309 2.2.4: other records do not end the run.
         closed = blank is not None or (
             start < end  # else user-agent lines follow each other
             and (
@@ -106,7 +102,6 @@ def groups_of(text: str, dialect: Dialect) -> list[list[Section]]:
 
 
 def sections_of(text: str) -> list[Section]:
-    """A section for every user-agent line, up to the next one."""
     sections: list[Section] = []
     pieces = iter(USER_AGENT_LINE.split(text))
     end = len(next(pieces))
@@ -130,7 +125,7 @@ def sections_of(text: str) -> list[Section]:
 
 
 def has_record(text: str, section: Section, *, any_record: bool = False) -> bool:
-    """Whether a section holds a rule, or `any_record` of those that older dialects know."""
+    """A rule, or `any_record` of those that older dialects know."""
     _, _, start, end = section
     lines = re.compile(RECORD_LINE) if any_record else RULE_LINE
     for found in lines.finditer(text, start, end):
@@ -140,11 +135,10 @@ def has_record(text: str, section: Section, *, any_record: bool = False) -> bool
 
 
 def runs_of(text: str, group: list[Section]) -> list[list[Section]]:
-    """The runs of user-agent lines of a group, which share its rules, and no more.
+    """The runs of user-agent lines of a group.
 
-    Beyond RFC 9309: a record that asks for a pace or states a preference is meant for the
-    user-agent lines directly above it, and not for those that follow, although it does not
-    end the group (2.2.4).
+    Beyond RFC 9309: a pace or a preference is meant for the user-agent lines directly above it,
+    not for those that follow, although it does not end the group (2.2.4).
     """
     runs = [group[:1]]
     for before, section in pairwise(group):
@@ -156,7 +150,7 @@ def runs_of(text: str, group: list[Section]) -> list[list[Section]]:
 
 
 def records_of_run(text: str, section: Section) -> Iterator[tuple[str, str]]:
-    """Field and value of what a section asks of the run of user-agent lines above it."""
+    """Field and value."""
     for found in RECORD_OF_RUN.finditer(text, *section[2:]):
         record = split_record(found[0])
         if record is not None:
@@ -167,7 +161,6 @@ def records_of_run(text: str, section: Section) -> Iterator[tuple[str, str]]:
 
 
 def paces_among(text: str, sections: Iterable[Section]) -> list[tuple[str, str]]:
-    """Field and value of those records that ask for a pace."""
     return [
         record
         for section in sections
@@ -179,10 +172,7 @@ def paces_among(text: str, sections: Iterable[Section]) -> list[tuple[str, str]]
 def rules_of(
     text: str, sections: Iterable[Section], counted: int = 0, line: int = 0
 ) -> Iterator[tuple[bool, str, int]]:
-    """The rules of a group or of several: allow, path as written, line number.
-
-    `line` is the number of line ends among the first `counted` characters.
-    """
+    """Allow, path as written, line number; `line` is the line ends in the first `counted` characters."""
     for _, _, start, end in sections:
         for found in RULE_LINE.finditer(text, start, end):
             field, path = field_and_value(found[0])
@@ -193,7 +183,7 @@ def rules_of(
 
 
 def rules_among(lines: str) -> Iterator[tuple[bool, str]]:
-    """As `rules_of`, without line numbers: allow, path as written."""
+    """As `rules_of`, without line numbers."""
     if lines and not lines.isspace():  # as most are that `RuleSet.cut_out` leaves
         for line in RULE_LINE.findall(lines):
             field, path = field_and_value(line)
@@ -202,7 +192,6 @@ def rules_among(lines: str) -> Iterator[tuple[bool, str]]:
 
 
 def groups_as_written(text: str, groups: list[list[Section]]) -> tuple[Group, ...]:
-    """Some groups of a text, for those who describe them."""
     written = []
     line = counted = 0
     for group in groups:
@@ -218,15 +207,15 @@ def groups_as_written(text: str, groups: list[list[Section]]) -> tuple[Group, ..
 
 
 Asked = tuple[str, tuple[tuple[str, str], ...]]
-"""A user-agent line, and the records of pace that are said to it."""
+"""A user-agent line, and field and value of each pace that is asked of it."""
 Statement = tuple[tuple[Asked, ...], tuple[tuple[bool, str], ...]]
-"""What one group says: its user-agent lines and its rules."""
+"""User-agent lines and rules of a group."""
 
 
 def statements(
     text: str, dialect: Dialect
 ) -> tuple[tuple[Statement, ...], tuple[str, ...]]:
-    """All that is understood of a text, without line numbers: groups and sitemaps."""
+    """All that is understood of a text: groups and sitemaps."""
     groups = tuple(
         (
             tuple((each[0], tuple(paces_among(text, [each]))) for each in group),
@@ -238,13 +227,13 @@ def statements(
 
 
 Agent = str | tuple[str, ...]
-"""A product token or a whole User-Agent header, or several tokens, most wanted first."""
+"""A product token or a whole User-Agent header, or several, most wanted first."""
 
 IDENTIFIER = re.compile(r"[A-Za-z_-]*")  # RFC 9309 2.2; octets outside it end the token
 
-# A header is product tokens and comments (RFC 9110 10.1.5). A word names a product when it
-# has a letter, or a version behind it ("008/0.83"), and is no part of a host name or URL. With
-# dots in it, it is a product's that has a version, or no host's ("archive.org_bot").
+# A header is product tokens and comments (RFC 9110 10.1.5). A word names a product when it has a
+# letter, or a version ("008/0.83"), and is no part of a host name or URL: with dots it needs a
+# version, or what no host has ("archive.org_bot").
 PUNCTUATION = re.compile(r"[;,()\[\]<>\"'{}|]+")
 PRODUCT_NAME = re.compile(r"[\w-]+")
 DOTTED_NAME = re.compile(
@@ -253,8 +242,8 @@ DOTTED_NAME = re.compile(
 LETTER = re.compile(r"[^\W\d_]")
 AFTER_NAME = ("", "/", ":", "!", "*", "+")
 
-# Beyond RFC 9309: what browsers carry by custom, and crawlers that want to be served like
-# one. Where a user-agent line has such a word, no crawler is meant by it.
+# Beyond RFC 9309: what browsers carry by custom, and crawlers that want to be served like one. In a
+# user-agent line they mean no crawler.
 BROWSER_WORD_LIST = """
 mozilla compatible applewebkit webkit khtml like gecko version mobile safari chrome chromium
 crios firefox fxios msie trident edg edge edga edgios opr opera presto windows nt win32 win64
@@ -304,7 +293,7 @@ def product_tokens(header: str) -> tuple[str, ...]:
 
 @lru_cache(maxsize=256)  # few agents ask about many sites
 def names_of(agents: tuple[str, ...]) -> dict[str, int]:
-    """Every name, in lower case, by which agents may be found; 0 is the most wanted."""
+    """Lower-case names by which agents may be found; 0 is the most wanted."""
     names: dict[str, int] = {}
     for agent in agents:
         whole = agent.strip()
@@ -315,7 +304,7 @@ def names_of(agents: tuple[str, ...]) -> dict[str, int]:
 
 
 def agents_given(agent: str | Sequence[str]) -> tuple[str, ...]:
-    """The argument `agent` of the public methods as a tuple, checked."""
+    """Raises TypeError for what is no agent."""
     if isinstance(agent, str):
         return (agent,)
     try:
@@ -336,15 +325,14 @@ class Chosen(NamedTuple):
     """What of a file is meant for an agent."""
 
     sections: tuple[Section, ...]
-    """Of its groups: all rules in them are its own."""
+    """Of its groups."""
     asked: tuple[Section, ...]
-    """Those of them that have its own records of pace and preferences: see `runs_of`."""
+    """Those whose paces and preferences are its own: see `runs_of`."""
     tokens: tuple[str, ...] | None
-    """The user-agent lines of the groups, or ("*",) by default; None: there is no group."""
+    """Of the groups, or ("*",) by default; None: there is no group."""
 
 
 def chosen_for(agents: tuple[str, ...], text: str, dialect: Dialect) -> Chosen:
-    """What of a text is meant for `agents`, most wanted first."""
     groups, by_default = groups_for(agents, groups_of(text, dialect), dialect)
     if not groups:
         return Chosen((), (), None)
@@ -363,10 +351,7 @@ def chosen_for(agents: tuple[str, ...], text: str, dialect: Dialect) -> Chosen:
 def groups_for(
     agents: tuple[str, ...], groups: list[list[Section]], dialect: Dialect
 ) -> tuple[list[list[Section]], bool]:
-    """The groups that hold for `agents`, most wanted first, and whether by default.
-
-    The groups are those of one agent, the most wanted that has any, else those of `*`.
-    """
+    """Those of the most wanted agent that has any, else those of `*`; and whether by default."""
     wanted = names_of(agents)
     names = tuple(wanted)
     headers = [agent.lower() for agent in agents] * dialect.agents_as_substrings
@@ -385,9 +370,9 @@ def groups_for(
                     rank for rank, its in enumerate(headers) if line and line in its
                 ]
             elif line.startswith(names):
-                # Beyond RFC 9309: many lines leave the grammar. They match as a whole
-                # ("MJ12bot"), or up to the first octet outside it ("foo/1.0", "foo*"). The
-                # header of a browser is no "mozilla", which would be nearly everybody.
+                # Beyond RFC 9309: many lines leave the grammar. They match as a whole ("MJ12bot"),
+                # or up to the first octet outside it ("foo/1.0"). The header of a browser is no
+                # "mozilla", which would be nearly everybody.
                 token = IDENTIFIER.match(line)[0]  # type: ignore[index]  # never None
                 alike = (line,) if line.startswith(WHOLE_HEADER) else (line, token)
                 ranks += [wanted[name] for name in alike if name in wanted]
@@ -395,11 +380,11 @@ def groups_for(
             default.append(group)
         if ranks and not (is_default and headers):
             named.setdefault(min(ranks), []).append(group)
-    # RFC 9309 2.2.1: groups of one token are merged; `*` only stands in for a missing one.
+    # RFC 9309 2.2.1: groups of one token are merged; `*` stands in for a missing one.
     chosen = named[min(named)] if named else default
     return chosen if dialect.merges_groups else chosen[:1], not named
 
 
 def name_of(agent: Agent) -> str:
-    """Return the name of an agent in an audit: its tokens, separated by commas."""
+    """As audits have it."""
     return agent if isinstance(agent, str) else ", ".join(agent)

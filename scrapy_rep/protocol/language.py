@@ -1,7 +1,7 @@
 """The language of robots.txt: its dialects, its fields, and what their values mean.
 
-No standard defines Crawl-delay, Request-rate and Visit-time; RFC 9309 2.2.4 lets crawlers interpret
-them. A value that is not in the form given here counts as not written.
+No standard has Crawl-delay, Request-rate and Visit-time (RFC 9309 2.2.4 lets crawlers read them). A
+value that is not in the form given here counts as not written.
 """
 
 from __future__ import annotations
@@ -81,7 +81,7 @@ class Dialect:
     """Response codes of the 4xx class that forbid the whole site."""
 
     def __reduce__(self) -> tuple[type[Dialect], tuple[object, ...]]:
-        # Compiled, too: what dataclasses has for a frozen class with slots sets attributes.
+        # What dataclasses has for a frozen class with slots sets attributes, which compiled code may not.
         return Dialect, tuple(getattr(self, each.name) for each in fields(self))
 
 
@@ -137,21 +137,20 @@ MISSPELLINGS = {
 }
 FIELDS = (USER_AGENT, ALLOW, DISALLOW, SITEMAP, CRAWL_DELAY, REQUEST_RATE, VISIT_TIME)
 FIELD_NAMES = {name: name for name in FIELDS} | MISSPELLINGS
-"""Every spelling that is understood, in lower case, and the field that it means."""
+"""Every spelling that is understood, in lower case."""
 
-# What means nothing at either end of a field or a value. RFC 9309 2.2 names space and tab.
-# Beyond RFC 9309: so do all white space, controls and characters that cannot be seen, such
-# as zero-width spaces, marks of direction and of byte order; in octets that are not UTF-8,
-# the no-break space and the soft hyphen of ISO-8859-1.
+# What means nothing at the ends of a field or value. RFC 9309 2.2: space and tab. Beyond RFC 9309:
+# all white space, controls, and what cannot be seen, such as zero-width spaces and marks of
+# direction; in octets that are not UTF-8, that of ISO-8859-1.
 BLANK_RANGES = (
     (0x0, 0x9), (0xB, 0x20), (0x7F, 0xA0), (0xAD, 0xAD), (0x61C, 0x61C), (0x1680, 0x1680),
     (0x180E, 0x180E), (0x2000, 0x200F), (0x2028, 0x202F), (0x205F, 0x2064), (0x2066, 0x206F),
     (0x3000, 0x3000), (0xFEFF, 0xFEFF), (0xDCA0, 0xDCA0), (0xDCAD, 0xDCAD),
 )  # fmt: skip
-"""The first and the last; without the line end."""
+"""First and last, without the line end."""
 BLANK_CLASS = "".join(rf"\u{first:04x}-\u{last:04x}" for first, last in BLANK_RANGES)
-# How often, in a pattern whose repeated part nothing that follows can begin with: to try fewer
-# would be in vain. Without this it is, for every octet of a wide margin.
+# Possessive, for what is followed by nothing that it can begin with: else every octet of a wide
+# margin would be tried in vain.
 ALL = "*+" if sys.version_info >= (3, 11) else "*"
 LINE_MARGIN = rf"[{BLANK_CLASS}]{ALL}"  # at the beginning of a line
 BLANKS = "\n" + "".join(
@@ -163,21 +162,20 @@ WORD_GAP = re.compile(r"[ \t]+")
 
 
 def trim(text: str) -> str:
-    """`text` without what means nothing at its ends."""
     text = text.strip(BLANKS_OF_ASCII)
     return text if text.isascii() else text.strip(BLANKS)
 
 
 def split_record(line: str) -> tuple[str, str] | None:
-    """Field name as written and value of a line, or None: no record, blank or a comment."""
+    """Name as written and value; None: no record."""
     record = trim(line.partition("#")[0])
     name, colon, value = record.partition(":")
     name, value = trim(name), trim(value)
     if colon and (name.lower() in FIELD_NAMES or not WORD_GAP.search(name)):
         return name, value
-    # Beyond RFC 9309: exactly two words are a record that lost its colon. If there is a colon
-    # further on, the first word has to be a field, and more words are no matter as long as
-    # that colon is the only one and looks like none behind a field.
+    # Beyond RFC 9309: exactly two words are a record that lost its colon. With a colon further on,
+    # the first word has to be a field; more words do no harm if that colon is the only one and
+    # looks like none behind a field.
     words = WORD_GAP.split(record, maxsplit=1)
     lost = len(words) == 2 and not WORD_GAP.search(words[1])
     if colon:
@@ -189,7 +187,7 @@ def split_record(line: str) -> tuple[str, str] | None:
 
 
 def field_and_value(line: str) -> tuple[str, str]:
-    """Field, "" when it is none of ours, and value of a line."""
+    """The field is "" when it is none of ours."""
     record = split_record(line)
     if record is None:
         return "", ""
@@ -197,7 +195,7 @@ def field_and_value(line: str) -> tuple[str, str]:
 
 
 def sitemaps_in(text: str) -> Iterator[str]:
-    """Value of every sitemap record; RFC 9309 2.2.4: they belong to no group."""
+    """RFC 9309 2.2.4: they belong to no group."""
     for line in re.findall(SITEMAP_LINE, text):
         field, value = field_and_value(line)
         if field == SITEMAP and value:
@@ -225,13 +223,13 @@ class VisitTime(NamedTuple):
 
 NUMBER = r"(?a)\d+(?:\.\d*)?|\.\d+"
 RATE = r"(?ai)(\d{1,18})[ \t]*/[ \t]*(\d{1,18})[ \t]*([smhd]?)(?:[ \t]+(\S.*))?"
-# White space alone, as in "0200 0630", can mean nothing but the hyphen.
+# White space alone, as in "0200 0630", can only mean the hyphen.
 TIME_SPAN = r"(?a)(\d\d):?(\d\d)(?:[ \t]*-[ \t]*|[ \t]+)(\d\d):?(\d\d)"
 UNIT_SECONDS = {"": 1.0, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
 
 
 def crawl_delay(value: str) -> float | None:
-    """Seconds: a decimal number, "10" or "0.5". None: anything else."""
+    """Seconds, "10" or "0.5"; None: anything else."""
     if re.fullmatch(NUMBER, value) is None:
         return None
     seconds = float(value)
@@ -239,7 +237,7 @@ def crawl_delay(value: str) -> float | None:
 
 
 def request_rate(value: str) -> RequestRate | None:
-    """Requests per time: "1/10s", "30/60m 0900-1700"; the unit is s, m, h, d or seconds."""
+    """Such as "1/10s", "30/60m 0900-1700"; the unit is s, m, h, d or seconds."""
     found = re.fullmatch(RATE, value)
     if found is None:
         return None
@@ -253,7 +251,7 @@ def request_rate(value: str) -> RequestRate | None:
 
 
 def visit_time(value: str) -> VisitTime | None:
-    """Times of day: "0600-0845", "2200-0300" past midnight."""
+    """Such as "0600-0845", or "2200-0300" past midnight."""
     found = re.fullmatch(TIME_SPAN, value)
     if found is None:
         return None
@@ -266,8 +264,6 @@ def visit_time(value: str) -> VisitTime | None:
 
 
 class Paces(NamedTuple):
-    """What the records of one agent ask of its speed."""
-
     delay: float | None
     rate: RequestRate | None
     visit: VisitTime | None
@@ -277,7 +273,7 @@ NO_PACES = Paces(None, None, None)
 
 
 def paces_from(records: list[tuple[str, str]]) -> Paces:
-    """The paces that fields and values ask for: the slowest, but the first time of day."""
+    """The slowest of each, but the first time of day."""
     if not records:  # as in most files
         return NO_PACES
     delays = [crawl_delay(value) for field, value in records if field == CRAWL_DELAY]
@@ -305,4 +301,3 @@ PACE_VALUES = {
     REQUEST_RATE: request_rate,
     VISIT_TIME: visit_time,
 }
-"""What reads the value of each field."""

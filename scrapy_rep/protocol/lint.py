@@ -102,7 +102,7 @@ PATH_FAULTS = {
     "cut-escape": CUT_ESCAPE,
     "reserved-escape": r"(?i)%(?:2[1789BC]|3[AB]|40|5[BD])",
 }
-"""Patterns of what is noted wherever it stands in a rule's path."""
+"""Noted wherever it stands in a path."""
 CONTACT = r"://|(?i:www\.)|@"  # what a URL has, or an e-mail address
 LIBRARY_TOKENS = {"scrapy"}
 MAX_GUESSES = 100  # names of a file; a lookup is slow, and no owner reads more
@@ -131,7 +131,7 @@ def note(line: int, code: str, detail: str = "") -> Note:
 
 
 def notes_on(text: Text, dialect: Dialect) -> Iterator[Note]:
-    """The notes on a file, those on the whole of it first, then nearly by line."""
+    """Those on the whole file first, then nearly by line."""
     is_html = re.match(HTML_TAG, text.lines[:2048]) is not None
     for problem in (*text.problems, *["html"] * is_html):
         yield note(0, problem)
@@ -187,7 +187,7 @@ def notes_on(text: Text, dialect: Dialect) -> Iterator[Note]:
 
 
 def has_hidden_ends(line: str) -> bool:
-    """Whether something outside ASCII stands at an end of a field or a value unseen."""
+    """Something unseen outside ASCII, at an end of a field or a value."""
     content = line.partition("#")[0]
     parts = [part.strip(BLANKS_OF_ASCII) for part in content.partition(":")]
     return any(part != trim(part) for part in parts)
@@ -196,7 +196,7 @@ def has_hidden_ends(line: str) -> bool:
 def on_spelling(
     content: str, name: str, field: str, guesses: dict[str, str]
 ) -> Remarks:
-    """How the name of a record is spelt; `field` is what it means, "" nothing."""
+    """`field` is what it means, "" nothing."""
     colon = trim(content[len(name) :]).startswith(":")
     if field:
         if not colon:
@@ -261,7 +261,7 @@ def on_rule(field: str, path: str, dialect: Dialect) -> Remarks:
 
 
 def nearest_field(name: str, guesses: dict[str, str]) -> str:
-    """The field that an unknown name looks most like, "" when it looks like none."""
+    """Or "": it looks like none."""
     name = name.lower()[:40]
     if name not in guesses and len(guesses) < MAX_GUESSES:
         from difflib import get_close_matches  # noqa: PLC0415 - few files need it
@@ -274,8 +274,8 @@ def nearest_field(name: str, guesses: dict[str, str]) -> str:
 def notes_on_header(header: str) -> Iterator[Note]:
     """The notes on a User-Agent that is sent: can sites have rules for it, and write to it?
 
-    RFC 9309 2.2.1 and RFC 9110 10.1.5 ask for a product token; versions and contacts are
-    custom. Their line is 0. Raises TypeError when `header` is not a str.
+    RFC 9309 2.2.1 and RFC 9110 10.1.5 ask for a product token; versions and contacts are custom.
+    Line 0. Raises TypeError when `header` is not a str.
     """
     tokens = product_tokens(header)
     if tokens and {token.lower() for token in tokens} <= LIBRARY_TOKENS:

@@ -1,9 +1,8 @@
 """Page rules: what the ``X-Robots-Tag`` headers and robots meta tags of a page ask for.
 
-No standard defines them; search engines document what they read. This reads what Google
-documents (2026), which is what sites write for, and what sites write in place of it, towards
-the restriction. The draft that would standardise a header without ``X-``
-(draft-illyes-repext-03) is watched, not followed: it has expired.
+No standard defines them. This reads what Google documents (2026), for which sites write, and what
+they write in its place, towards the restriction. The draft of a header without ``X-``
+(draft-illyes-repext-03) has expired.
 """
 
 from __future__ import annotations
@@ -30,16 +29,14 @@ RULES_WITHOUT_VALUE = frozenset(
         "noyaca", "nositelinkssearchbox", "noai", "noimageai",
     }
 )  # fmt: skip
-"""Rules without a value."""
 RULES_IN_ONE = {"none": ("none", "noindex", "nofollow"), "all": ()}
-"""Rules that stand for others. ``all`` is the default, and takes nothing back."""
+"""``all`` is the default, and takes nothing back."""
 RULES = {name: name for name in RULES_WITH_VALUE | RULES_WITHOUT_VALUE}
 RULES |= {name.replace("-", "").replace("_", ""): name for name in RULES}
-"""What is known to be a rule, and so is no agent; also without hyphens, which people put
-elsewhere."""
+"""What is known to be a rule, and so is no agent; also without hyphens, which people misplace."""
 EVERYBODY = frozenset({"robots", "*", "x-robots-tag"})
 
-# What is written in full width, with other quotes, or with characters that cannot be seen.
+# Full width, other quotes, characters that cannot be seen.
 ASCII_FORMS: dict[int, str] = {0xFF01 + n: chr(0x21 + n) for n in range(94)}
 ASCII_FORMS |= dict.fromkeys(map(ord, "‘’“”„«»"), " ")  # noqa: RUF001
 ASCII_FORMS |= dict.fromkeys(
@@ -65,29 +62,26 @@ class PageRules(NamedTuple):
     """What a page asks of one agent."""
 
     said: dict[str, str]
-    """Every rule that applies, in lower case, and how it is written and where, such as
-    ``X-Robots-Tag: examplebot: noindex``. Unknown ones are kept, and have no effect."""
+    """Every rule that applies, in lower case, and as it is written, such as ``X-Robots-Tag:
+    examplebot: noindex``. Unknown ones are kept, and have no effect."""
     unavailable_after: datetime | None
     """The earliest time, in UTC, from which the page is not to be shown."""
 
 
 class Word(NamedTuple):
-    """A word of a header or a meta tag."""
-
     text: str
     rule: str
-    """The rule of which it is the name, "" when it is none that is known."""
+    """Which it names; "": none that is known."""
     first: bool
-    """A comma or a semicolon stands before it, or nothing does."""
+    """A comma, a semicolon or nothing stands before it."""
     colon: bool
-    """A colon stands behind it."""
 
 
 class Rule(NamedTuple):
     name: str
     value: str
     agent: str
-    """As written; "" where it is meant for everybody."""
+    """"": it is meant for everybody."""
 
     def __str__(self) -> str:
         return ": ".join(part for part in (self.agent, self.name, self.value) if part)
@@ -98,11 +92,10 @@ def page_rules(
     metas: Iterable[tuple[str, str]],
     agent: str | Sequence[str],
 ) -> PageRules:
-    """The rules for `agent`: the union of all that are meant for it or for everybody.
+    """The rules for `agent`: all that are meant for it or for everybody.
 
-    `headers` are the values of the X-Robots-Tag headers, `metas` the names and contents of
-    meta tags, whatever they are. `agent` is as for `Policy.allowed`; every one of its
-    tokens counts. No content makes it raise.
+    `headers` are values of X-Robots-Tag, `metas` names and contents of any meta tags. Every token
+    of `agent` counts. No content makes it raise.
     """
     ours = names_of(agents_given(agent)).keys() | EVERYBODY
     sources = [("X-Robots-Tag", value, True) for value in headers]
@@ -122,17 +115,15 @@ def page_rules(
 
 
 def is_one_of(ours: AbstractSet[str], agent: str) -> bool:
-    """Whether `agent`, such as ``ExampleBot`` or ``ExampleBot/1.0``, is one of `ours`."""
+    """Such as ``ExampleBot`` or ``ExampleBot/1.0``."""
     name = agent.lower()
     return name in ours or name.partition("/")[0].rstrip() in ours
 
 
 def rules_in(text: str, ours: AbstractSet[str], *, is_header: bool) -> Iterator[Rule]:
-    """The rules in a header or a meta tag that are meant for one of `ours`.
-
-    Commas, semicolons and white space part rules. What a colon follows is an agent unless it
-    is known to be a rule. In a header an agent holds up to the next one; a meta tag has an
-    agent of its own, so that one inside of it holds up to the next comma.
+    """Commas, semicolons and white space part rules. What a colon follows is an agent unless it is a
+    known rule. In a header it holds up to the next one; a meta tag has an agent of its own, so that
+    one inside of it holds up to the next comma.
     """
     agent, mine = "", True
     listed = False  # one of ours was named before a comma, perhaps in a list of agents
@@ -183,13 +174,13 @@ def words_of(text: str) -> Iterator[Word]:
 
 
 def rule_of(word: str) -> str:
-    """The rule that `word` names, "" when it is none that is known."""
+    """Or "": none that is known."""
     name = word.lower()
     return RULES.get(name) or RULES.get(name.replace("-", "").replace("_", ""), "")
 
 
 def value_of(rule: str, words: list[Word]) -> str:
-    """The value of `rule`, whose words are taken off the end of `words`."""
+    """Its words are taken off the end of `words`."""
     value = []
     if rule == UNAVAILABLE_AFTER:  # a date may have a comma, which says nothing
         while words and is_of_date(words[-1]):
@@ -213,7 +204,7 @@ def is_of_date(word: Word) -> bool:
 
 
 def parse_date(text: str) -> datetime | None:
-    """A date as RFC 822, RFC 850 or ISO 8601 write it, in UTC; None: it is none of them."""
+    """RFC 822, RFC 850 or ISO 8601; None: none of them."""
     text = " ".join(
         word for word in text.split() if not re.fullmatch(f"(?i){DAY}", word)
     )

@@ -1,9 +1,9 @@
 """Origins and paths of URLs, and the path patterns of rules that they are compared with.
 
-RFC 9309 2.2.2 compares octets after percent-encoding. Here what equals its escape stands as
-it is, and what may not stand in a URI, or separates, as an escape: the usual path is in that
-comparable form already. `encode_reserved` makes it the form of the RFC, which only differs for a
-rule that ends, or goes on behind a wildcard, within an escape.
+RFC 9309 2.2.2 compares octets after percent-encoding. In the comparable form here, which the usual
+path has already, what equals its escape is decoded, and what no URI may hold, or what separates, is
+an escape. `encode_reserved` makes the RFC's form of it; the two only differ for a rule that ends, or
+goes on behind a wildcard, within an escape.
 """
 
 from __future__ import annotations
@@ -28,26 +28,24 @@ DEFAULT_PORTS = {"http": "80", "https": "443"}
 MAX_NAME_CHARACTERS = 253  # characters of a host name (RFC 1035 2.3.4)
 ORIGIN = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://[^/?#]*")
 
-# RFC 3986 2.2 and 2.3, reserved and unreserved; all else must be encoded in a URI.
+# RFC 3986 2.2, 2.3: reserved and unreserved. All else must be encoded.
 URI_CHARACTERS = r"A-Za-z0-9._~:/?\[\]@!$&'()*+,;=-"  # and "#"
-# A path without an escape or a fragment.
 COMPARABLE_PATH = re.compile(rf"[{URI_CHARACTERS}]*")
 CHARACTERS_TO_ENCODE = re.compile(rf"[^%#{URI_CHARACTERS}]+")
 URI_CHARACTER = rf"[#{URI_CHARACTERS}]"
 
 RESERVED = ":/?#[]@!$&'()*+,;="
 
-# What is reserved and yet equals its escape (see `Dialect.kept_apart`), in a path and in a
-# query; and the paths that have none of it, nor an escape.
+# Reserved, and yet equal to their escapes (see `Dialect.kept_apart`).
 RESERVED_IN_PATH = re.compile(r"[:\[\]@!$&'()*+,;=]")
 RESERVED_IN_QUERY = re.compile(r"[:/?\[\]@!$'()*+,;]")
 WITHOUT_RESERVED = re.compile(r"[A-Za-z0-9._~/-]*(?:\?[A-Za-z0-9._~&=-]*)?")
 
 
 def path_of(url: str, dialect: Dialect) -> str:
-    """Path and query of a URL, or of a path and query, ready to be compared.
+    """The comparable path and query of a URL, or of a path and query.
 
-    The fragment never counts; an empty path is "/". Dot segments and double slashes stay.
+    Without the fragment; "/" if empty. Dot segments and double slashes stay.
     """
     url = url.partition("#")[0]
     if not url.startswith("/"):
@@ -60,7 +58,6 @@ def path_of(url: str, dialect: Dialect) -> str:
 
 
 def make_comparable(path: str, dialect: Dialect) -> str:
-    """`path` with decoded what equals its escape, and encoded what no URI may hold."""
     if "%" not in path and COMPARABLE_PATH.fullmatch(path):
         return path
     before, mark, query = path.partition("?")
@@ -69,10 +66,7 @@ def make_comparable(path: str, dialect: Dialect) -> str:
 
 
 def decode_escapes(text: str, kept_apart: str) -> str:
-    """One pass, so that nothing is decoded twice.
-
-    A "%" that two hexadecimal digits do not follow is literal, as "%25" is.
-    """
+    """In one pass, so that nothing is decoded twice. A "%" without two digits is "%25"."""
     if "%" in text:
         table = escape_table(kept_apart)
         first, *rest = text.split("%")
@@ -85,10 +79,10 @@ def decode_escapes(text: str, kept_apart: str) -> str:
 
 
 def encode_reserved(path: str) -> str:
-    """A comparable path in the form of RFC 9309 2.2.2, with reserved characters encoded.
+    """A comparable path in the form of RFC 9309 2.2.2.
 
-    A line end stands behind the path and before the question mark, if there is one: what
-    separates equals other escapes in a path than in a query.
+    A line end marks the end of the path, where the question mark may follow: a separator equals
+    other escapes in a path than in a query.
     """
     before, mark, query = path.partition("?")
     return f"{RESERVED_IN_PATH.sub(escape, before)}\n{mark}{encode_query(query)}"
@@ -99,7 +93,7 @@ def encode_query(query: str) -> str:
 
 
 def count_octets(path: str) -> int:
-    """How many octets a comparable path has in the form of RFC 9309 2.2.2."""
+    """In the form of RFC 9309 2.2.2."""
     before, mark, query = path.partition("?")
     longer = len(RESERVED_IN_PATH.findall(before))
     if mark:
@@ -115,9 +109,7 @@ OCTETS_HANDLER = "scrapy_rep.octets"
 
 
 def octets_of(error: UnicodeError) -> tuple[bytes, int]:
-    """What UTF-8 does not encode: octets that it could not decode (PEP 383), which become
-    those octets, and other lone surrogates.
-    """
+    """For octets that are no UTF-8 (PEP 383), which become those octets, and other lone surrogates."""
     if not isinstance(error, UnicodeEncodeError):
         raise error
     found = error.object[error.start : error.end]
@@ -134,7 +126,7 @@ codecs.register_error(OCTETS_HANDLER, octets_of)
 
 @lru_cache(maxsize=8)
 def escape_table(kept_apart: str) -> dict[str, str]:
-    """What the two digits of an escape become: an octet, or the escape in upper case."""
+    """Of the two digits of an escape: an octet, or the escape in upper case."""
     octets = "".join(map(chr, range(256)))
     decoded = {*re.findall(URI_CHARACTER, octets)} - {*kept_apart}
     digits = "0123456789ABCDEFabcdef"
@@ -146,7 +138,7 @@ def escape_table(kept_apart: str) -> dict[str, str]:
 
 
 def without_dot_segments(path: str) -> str:
-    """A comparable path as a server resolves it (RFC 3986 5.2.4)."""
+    """As a server resolves it (RFC 3986 5.2.4)."""
     before, mark, query = path.partition("?")
     names = before.split("/")[1:]
     kept: list[str] = []
@@ -161,12 +153,10 @@ def without_dot_segments(path: str) -> str:
 
 
 def origin_of(url: str) -> str | None:
-    """Return the origin of *url* in its normal form, such as ``https://example.com``.
+    """The origin of *url*, such as ``https://example.com``: in lower case and punycode, without
+    user, password and the scheme's own port (RFC 6454 4).
 
-    Scheme and host are in lower case, an international host is in punycode, user and
-    password are dropped, and so is the port where it is the scheme's own (RFC 6454 4).
-    ``None`` where *url* is not an absolute http or https URL: robots.txt says nothing
-    about it.
+    ``None``: *url* is not an absolute http or https URL, so robots.txt says nothing about it.
     """
     scheme, colon, rest = url.partition("://")
     if not colon:
@@ -176,7 +166,7 @@ def origin_of(url: str) -> str | None:
 
 
 def normal_origin(scheme: str, netloc: str) -> str | None:
-    """Return the origin of a URL with this scheme and netloc, as ``origin_of`` does."""
+    """As ``origin_of``."""
     scheme = scheme.strip().lower()
     if scheme not in DEFAULT_PORTS:
         return None
@@ -214,14 +204,12 @@ HEX_DIGITS = tuple("0123456789ABCDEF")
 
 @dataclass(slots=True)
 class Reading:
-    """What decides, besides its own text, how a rule is read."""
+    """What decides, besides its text, how a rule is read."""
 
     dialect: Dialect
     text: Text
-    """The file that it stands in."""
     origin: str | None = None
-    """That of the URLs to be judged, as `origin_of` gives it; None: of none that is named
-    in a rule."""
+    """Of the URLs to be judged; None: of none that a rule names."""
 
 
 class Rule(NamedTuple):
@@ -249,16 +237,14 @@ class Verdict(NamedTuple):
 
 
 Pattern = tuple[tuple[str, ...], bool, int, bool]
-"""A path pattern: text that must occur in order, the first part at the beginning; whether the last
-part stands at the end of the path; the length in octets, of which the most specific match has the
-most; and whether it is compared with a path as `encode_reserved` has it, not with a comparable one.
-A plain tuple, as `groups.Section`."""
+"""Parts that must occur in order, the first at the beginning; whether the last one ends the path;
+the length in octets; whether the path is compared as `encode_reserved` has it. A plain tuple, as
+`groups.Section`."""
 
 
 def join_pieces(pieces: Sequence[str], anchored: bool) -> tuple[tuple[str, ...], bool]:
-    """The parts of a pattern from what stands between its wildcards (RFC 9309 2.2.3).
-
-    Wildcards side by side are one; one at the end is none, and undoes the `$` behind it.
+    """The parts between the wildcards of a pattern (RFC 9309 2.2.3). Wildcards side by side are
+    one; one at the end is none, and undoes the `$` behind it.
     """
     if "" not in pieces or len(pieces) == 1:
         return tuple(pieces), anchored
@@ -266,10 +252,8 @@ def join_pieces(pieces: Sequence[str], anchored: bool) -> tuple[tuple[str, ...],
 
 
 def parts_occur(parts: tuple[str, ...], anchored: bool, path: str) -> bool:
-    """Whether `parts` occur in `path` in order, the first at its beginning.
-
-    Linear: the first place where a part fits leaves the most room for those after it, so
-    no choice is ever taken back.
+    """Whether they do so in order, the first at the beginning. Linear: the first place where a
+    part fits leaves the most room for the others, so no choice is taken back.
     """
     head = parts[0]
     if len(parts) == 1:
@@ -289,45 +273,38 @@ def parts_occur(parts: tuple[str, ...], anchored: bool, path: str) -> bool:
 
 
 def matches(pattern: Pattern, path: str, encoded_path: str) -> bool:
-    """Whether a pattern matches a path, which is given in both forms."""
     parts, anchored, _, encoded = pattern
     return parts_occur(parts, anchored, encoded_path if encoded else path)
 
 
-# Nearly every rule is spelt like this, and has a pattern that is its own comparable form: no
-# escape, no `$` but at its end, nothing to be encoded. What begins with the first octet that
-# may count for three is a group of its own.
+# Nearly every rule is spelt so, and is its own comparable form: no escape, `$` only at its end. The
+# first octet that may count for three begins a group of its own.
 USUAL_RULE = re.compile(
     rf"\n[ \t]{ALL}(?:[Dd]isallow|([Aa]llow))[ \t]*:[ \t]{ALL}([/*][A-Za-z0-9._~/*-]{ALL})"
     rf"((?:[:?\[\]@!&'()+,;=][A-Za-z0-9._~:/?\[\]@!&'()+,;=*-]{ALL}|)\$?)[ \t]{ALL}(?:#[^\n]*|)$",
     re.MULTILINE,
 )
-# Ends of usual paths whose octets all count for one.
+# Whose octets all count for one.
 PLAIN_TAIL = re.compile(r"(?:\?[A-Za-z0-9._~&=*-]*|)\$?")
 MAX_WILDCARDS_INTO_QUERY = 8  # of one rule; nobody writes more before such an escape
 WILDCARDS_SIDE_BY_SIDE = re.compile(r"\*{2,}")
 INDEX_PAGES = ("/index.html", "/index.htm")
 
-# What a comparable path does not show: a rule that breaks off within an escape, a wildcard
-# that may end within one, and behind a wildcard the escape of what separates, which means
-# one thing in a path and another in a query.
+# What a comparable path does not show: a rule that breaks off within an escape, a wildcard that
+# may end within one, and behind a wildcard the escape of a separator, which means one thing in a
+# path and another in a query.
 CUT_ESCAPE = r"%([0-9A-Fa-f]?)(?=\*|\Z)"
 STAR_AND_DIGIT = re.compile(r"\*[0-9A-F]")
 ESCAPED_SEPARATOR = r"%(?:2[6Ff]|3[DdFf])"
 
 
 def is_path(path: str, dialect: Dialect) -> bool:
-    """Whether a rule's path can match any: RFC 9309 2.2, it begins with a slash, and a
-    wildcard may stand for one.
-    """
+    """RFC 9309 2.2: it begins with a slash, for which a wildcard may stand."""
     return path.startswith(("/", "*") if dialect.wildcards else "/")
 
 
 def patterns_of(path: str, dialect: Dialect) -> list[Pattern]:
-    """The pattern that a rule's path stands for, and others where it meets an escape.
-
-    Empty when it can match no path at all.
-    """
+    """The pattern of a rule's path, and others where it meets an escape; none when nothing matches."""
     if not is_path(path, dialect):
         return []
     if not dialect.wildcards:
@@ -356,7 +333,7 @@ def patterns_of(path: str, dialect: Dialect) -> list[Pattern]:
 
 
 def pieces_of(between: str, dialect: Dialect) -> list[str]:
-    """What stands between the wildcards of a rule's path, in comparable form."""
+    """What stands between the wildcards, comparable."""
     if "%" not in between:
         return make_comparable(between, dialect).split("*")
     # RFC 9309 2.2.3: %2A is no wildcard. No rule has a "#", where that is kept apart.
@@ -365,7 +342,7 @@ def pieces_of(between: str, dialect: Dialect) -> list[str]:
 
 
 def usual_octets(tail: str) -> int:
-    """How many octets the end of a usual rule's path has: `*`, and `$` at the end, are one."""
+    """How many octets the end of a usual path counts: `*`, and `$` at the end, are one."""
     if PLAIN_TAIL.fullmatch(tail):
         return len(tail)
     return count_octets(tail) - 2 * (tail.count("*") + tail.count("$"))
@@ -374,12 +351,10 @@ def usual_octets(tail: str) -> int:
 def within_escapes(
     between: str, ends: bool, length: int, *, cut: bool = False
 ) -> list[Pattern]:
-    """The patterns of a rule's path to be compared with `encode_reserved`.
+    """Patterns to be compared with `encode_reserved`: where a part means one thing in a path and
+    another in a query, one for the path, and one for every wildcard that leads into the query.
 
-    Where a part means one thing in a path and another in a query, there is one for the path
-    alone, and one for every wildcard that leads into the query.
-
-    `cut`: an escape that breaks off is one of which the rest may follow. Else it is literal.
+    `cut`: of an escape that breaks off the rest may follow. Else it is literal.
     """
     if cut:
         # No rule has a "#" of its own.
@@ -402,9 +377,7 @@ def within_escapes(
 
 
 def path_in(path: str, reading: Reading) -> str:
-    """A rule's path, and of a rule that is a whole URL the path that it has there, or "" when
-    that is the URL of another origin.
-    """
+    """A rule's path; of a whole URL the path in it, "" for that of another origin."""
     if path.startswith(("/", "*")) or origin_in(path, reading.dialect) is None:
         return path
     # Beyond RFC 9309: sites write whole URLs, and mean their own.
@@ -415,7 +388,7 @@ def path_in(path: str, reading: Reading) -> str:
 
 
 def origin_in(path: str, dialect: Dialect) -> str | None:
-    """The origin for whose URLs a rule counts that is a whole URL; None: it is none."""
+    """Of a rule that is a whole URL; None: it is none."""
     if not dialect.absolute_rules:
         return None
     found = ORIGIN.match(path)
@@ -425,10 +398,8 @@ def origin_in(path: str, dialect: Dialect) -> str | None:
 def readings_of(
     allow: bool, path: str, order: int, reading: Reading
 ) -> list[tuple[int, Pattern]]:
-    """The patterns that a rule stands for, usually one, each with its score.
-
-    Among the patterns that match, the highest score decides: it allows when it is odd.
-    `order` falls from rule to rule of a rule set.
+    """The patterns of a rule, usually one, each with its score: the highest that matches decides,
+    and allows when it is odd. `order` falls from rule to rule.
     """
     dialect = reading.dialect
     effect = allow

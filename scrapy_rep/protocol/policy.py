@@ -40,8 +40,8 @@ if TYPE_CHECKING:
 
 MAX_AGENTS = 32  # of one policy, besides the first, whose rules stay compiled
 EMPTY_SIZE, LINE_SIZE, WILDCARD_SIZE, EXPLAINED_SIZE = 1000, 70, 220, 350
-"""Octets of memory, measured: of a policy besides its text, of each line, of each wildcard, and of a line
-of a large file, whose explanation stays."""
+"""Octets of memory, measured: of a policy besides its text, of a line, of a wildcard, and of a line of
+a large file, whose explanation stays."""
 
 ROBOTS_TXT = "/robots.txt"  # RFC 9309 2.2.2: implicitly allowed, not with a query
 
@@ -92,8 +92,7 @@ class Policy:
         self._text = text
         self._reason = reason
         self._origin = "/"  # scheme, host and slash of the URL asked about last
-        # The rules of the agent that was asked about first, mostly the only one there is, and
-        # those of others, by agent as given.
+        # Of the agent that was asked about first, mostly the only one, and of others, as given.
         self._first: RuleSet | None = None
         self._others: dict[str | tuple[str, ...], RuleSet] | None = None
 
@@ -154,7 +153,6 @@ class Policy:
         return rules.verdicts.get(score) or self._verdict_by(score, path, rules)
 
     def _verdict_by(self, score: int, path: str, rules: RuleSet) -> Verdict:
-        """The verdict on a comparable path of that score."""
         allowed = score & 1 == 1
         if self._reason is not None:
             verdict = Verdict(allowed, None, None, self._reason)
@@ -248,8 +246,8 @@ class Policy:
         return tuple(sorted(notes_on(self._text, self.dialect), key=attrgetter("line")))
 
     def size_bytes(self) -> int:
-        """Octets of memory, by the text that is meant for the agent asked about first, or by all
-        of it. What that agent asks does not change it; others add no more than all of it.
+        """By the text that is meant for the agent asked about first, or by all of it. What that agent
+        asks does not change it; others add no more than all of it.
         """
         text, first = self._text.lines, self._first
         spans = [(0, len(text))]
@@ -316,8 +314,8 @@ class Policy:
     def _judged(self, url: str, rules: RuleSet) -> tuple[RuleSet, str]:
         """What decides about a URL: its comparable path, and `rules`, or those of its origin.
 
-        What `path_of` cuts off is remembered: URLs of one site share it. `allowed` does
-        the same for the usual URL, but without a call.
+        What `path_of` cuts off is remembered: URLs of one site share it. `allowed` does the same
+        for the usual URL without a call.
         """
         known = self._origin
         if not url.startswith(known):
@@ -372,7 +370,6 @@ class Policy:
         return rules
 
     def _compiled_for(self, key: str | tuple[str, ...]) -> RuleSet | None:
-        """The rules of an agent, unless they are to be compiled first."""
         first, others = self._first, self._others
         if first is not None and key == first.agent:
             return first
@@ -380,13 +377,12 @@ class Policy:
 
 
 def letters_of(rule_sets: Iterable[RuleSet]) -> int:
-    """How long the sections of `rule_sets` are, of which one may serve several agents."""
+    """One of them may serve several agents."""
     chosen = [rules.chosen.sections for rules in set(rule_sets)]
     return sum(end - start for sections in chosen for _, _, start, end in sections)
 
 
 def refuses(rules: RuleSet, path: str) -> bool:
-    """Whether `rules` forbid a comparable path."""
     return rules.score(path) & 1 == 0 and path != ROBOTS_TXT
 
 

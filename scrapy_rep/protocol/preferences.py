@@ -1,17 +1,16 @@
 """Preferences: what a site says about the use of what it lets be fetched.
 
-Four conventions, none of them a standard yet. What they may say later is ignored here:
+Four conventions, none a standard yet; what they may say later is ignored:
 
-- Content-Usage, a rule of robots.txt and a header: draft-ietf-aipref-attach-05, with the
-  labels of draft-ietf-aipref-vocab-08 (2026-09). Of these, ai-use was in its version 02, and
-  not in 03 to 07; labels that only older versions had, such as bots, are ignored (6.4).
+- Content-Usage, a rule and a header: draft-ietf-aipref-attach-05, with the labels of
+  draft-ietf-aipref-vocab-08 (2026-09); those that only older versions had are ignored (6.4).
 - Content-Signal, Cloudflare's (contentsignals.org, 2025, with ``use=`` of 2026).
 - License, which points to a licence: RSL 1.0 (2025). It is recorded, not fetched.
-- tdm-reservation and tdm-policy, headers: TDMRep, W3C community group report of 2024-05.
+- tdm-reservation and tdm-policy, headers, and a file: TDMRep, W3C community group report, 2024-05.
 
-Beyond RFC 9309, all of it: 2.2.4 lets other records be read. They part no groups, where
-attach-05 would end one at a Content-Usage: what stands between two user-agent lines is said
-to the upper one alone, but the rules below hold for both.
+Beyond RFC 9309, all of it (2.2.4 lets other records be read). They part no groups, where attach-05
+ends one at a Content-Usage: what stands between two user-agent lines is said to the upper one alone,
+but the rules below hold for both.
 """
 
 from __future__ import annotations
@@ -57,9 +56,9 @@ PREFERENCE_HEADERS = frozenset(
 TDM = "tdm"
 CATEGORIES = ("train-ai", "ai-input", "search", TDM)
 USES = ("immediate", "reference", "full")
-"""Of Content-Signal's ``use``, the least first: how far content may be used."""
+"""Of Content-Signal's ``use``: how far content may be used, the least first."""
 
-# They differ in names only: both mean a model's training and its input.
+# Both mean a model's training and its input.
 USAGE_LABELS = {"train-ai": "train-ai", "ai-use": "ai-input", "search": "search"}
 SIGNAL_LABELS = {"ai-train": "train-ai", "ai-input": "ai-input", "search": "search"}
 PURPOSES = {
@@ -68,7 +67,7 @@ PURPOSES = {
     **SIGNAL_LABELS,
     **{f"use={level}": f"use={level}" for level in USES},
 }
-"""Every name of something that content may be used for, and the name it has here."""
+"""Every name of a use, and the name it has here."""
 
 PREFERENCE_LINE = rf"(?ai)\n{LINE_MARGIN}({CONTENT_USAGE}|{CONTENT_SIGNAL}|{LICENSE}){LINE_MARGIN}:([^\n]*)"
 ABSOLUTE_URL = r"[A-Za-z][A-Za-z0-9+.-]*:"
@@ -138,7 +137,7 @@ EVERYTHING_UNSTATED = Preferences()
 
 
 def combine(*several: Preferences) -> Preferences:
-    """All of them, the most restrictive answer of each: draft-ietf-aipref-vocab-08, 5.1."""
+    """The most restrictive answer of each: draft-ietf-aipref-vocab-08, 5.1."""
     categories: dict[str, Preference] = {}
     for category, found in chain.from_iterable(
         one.categories.items() for one in several
@@ -158,7 +157,7 @@ def combine(*several: Preferences) -> Preferences:
 
 
 def parse_usage(value: str, line: int = 0) -> Preferences:
-    """What a Content-Usage value says, its path cut off."""
+    """Of a Content-Usage without its path."""
     members = dictionary(value) or {}  # vocab 6.5.1: what does not parse says nothing
     said = quote_record("Content-Usage", value)
     return Preferences(
@@ -171,7 +170,6 @@ def parse_usage(value: str, line: int = 0) -> Preferences:
 
 
 def parse_signal(value: str, line: int = 0) -> Preferences:
-    """What a Content-Signal value says of categories, and of `use`."""
     said = quote_record("Content-Signal", value)
     found = []
     for member in signal_members(value):
@@ -192,10 +190,10 @@ def quote_record(name: str, value: str) -> str:
 
 
 def signal_members(value: str) -> Iterator[list[tuple[str, str]]]:
-    """The labels and answers between two commas; of several, semicolons part them.
+    """Labels and answers between two commas; of several, semicolons part them.
 
-    The convention has commas alone. No signal has anything behind a semicolon, so that
-    another signal there can only be meant as one.
+    The convention has commas alone. No signal has anything behind a semicolon, so that another
+    signal there can only be meant as one.
     """
     for member in value.lower().split(","):
         parts = [part for part in member.split(";") if trim(part)]
@@ -210,7 +208,7 @@ def is_signal(label: str, answer: str) -> bool:
 
 
 def path_and_usage(value: str) -> tuple[str, str]:
-    """The path of a Content-Usage rule, "" without one, and what follows it (attach 3.2)."""
+    """Of a Content-Usage rule; "": it has no path (attach 3.2)."""
     if not value.startswith("/"):
         return "", value
     path = re.split(r"[ \t]", value, maxsplit=1)[0]
@@ -218,7 +216,7 @@ def path_and_usage(value: str) -> tuple[str, str]:
 
 
 def header_preferences(headers: Iterable[tuple[str, str]]) -> Preferences:
-    """What the headers of a response say about its content; others are ignored."""
+    """Other headers are ignored."""
     values: dict[str, list[str]] = {}
     for name, value in headers:
         values.setdefault(name.lower(), []).append(value.strip())
@@ -234,22 +232,19 @@ def header_preferences(headers: Iterable[tuple[str, str]]) -> Preferences:
 
 
 UsageRule = tuple[int, tuple[Pattern, ...], str, int]
-"""A Content-Usage rule of robots.txt: the octets of its path and its patterns, 0 and none without
-one, since it holds for all then; what it says, and its line. A tuple, as `groups.Section`."""
+"""Octets of the path, its patterns (0 and none for all paths), what it says, its line."""
 
 
 class Stated(NamedTuple):
-    """The preferences that a robots.txt states for one agent."""
+    """What a robots.txt states for one agent."""
 
     everywhere: Preferences
     rules: list[UsageRule]
     """The most specific first."""
 
     def at(self, path: str) -> Preferences:
-        """What is stated for a comparable path that the agent may fetch.
-
-        The most specific Content-Usage rule decides, as Allow and Disallow do; of equals
-        the more restrictive one (attach 3.1).
+        """For a comparable path that the agent may fetch: the most specific Content-Usage rule
+        decides, of equals the more restrictive one (attach 3.1).
         """
         encoded = encode_reserved(path)
         found: list[Preferences] = []
@@ -264,9 +259,9 @@ class Stated(NamedTuple):
 
 
 def stated_in(text: str, sections: Iterable[Section], dialect: Dialect) -> Stated:
-    """What the whole of a text states for an agent, to whom `sections` of it are said."""
+    """What a text states for an agent, to whom `sections` of it are said."""
     rules: list[UsageRule] = []
-    # What is said anywhere in the file, and the signals that are said to the agent.
+    # What is said anywhere, and the signals that are said to the agent.
     whole: list[Preferences] = []
     group: list[Preferences] = []
     spans = [(start, end) for _, _, start, end in sections]  # in file order
@@ -287,8 +282,8 @@ def stated_in(text: str, sections: Iterable[Section], dialect: Dialect) -> State
             path, usage = path_and_usage(value)
             patterns = tuple(patterns_of(path, dialect)) if path else ()
             rules.append((patterns[0][2] if patterns else 0, patterns, usage, line))
-    # Sites and tools disagree whether a signal is of a group or of the file. Either
-    # reading may say no; yes is what both of them say.
+    # Sites and tools disagree whether a signal is of a group or of the file. Either reading may
+    # say no; yes is what both say.
     everywhere, own_signals = combine(*whole), combine(*group)
     use, granted = everywhere.use, own_signals.grants_use
     if use.answer == USES[-1] and not granted:  # it restricts nothing
@@ -304,7 +299,7 @@ def stated_in(text: str, sections: Iterable[Section], dialect: Dialect) -> State
 
 
 def faults(field: str, value: str) -> Iterator[tuple[str, str]]:
-    """Code and detail of every note on a record of this `field`, one of `RECORD_NAMES`."""
+    """Code and detail of every note on a record of this `field`."""
     if field == LICENSE:
         if not re.match(ABSOLUTE_URL, value):
             yield "relative-license", value
@@ -325,7 +320,7 @@ def faults(field: str, value: str) -> Iterator[tuple[str, str]]:
                 yield "unknown-preference", f"{label}={answer}"
 
 
-# Structured Fields (RFC 9651, and RFC 8941 before it): dictionaries, as far as tokens go.
+# Structured Fields (RFC 9651, RFC 8941): dictionaries, as far as tokens go.
 
 BARE_ITEMS = (
     r"-?\d{1,12}\.\d{1,3}(?!\d)",  # decimal, 4.2.4
@@ -347,10 +342,9 @@ MEMBER_SEPARATOR = r"[ \t]*(,?)[ \t]*"
 
 
 def dictionary(text: str) -> dict[str, str | None] | None:
-    """The members of a dictionary by key, the last where a key occurs twice (4.2.2).
+    """By key, the last where a key occurs twice (4.2.2); None: no dictionary.
 
-    Values are tokens; None stands for any other value. Parameters are left out. The result
-    is None where the text is no dictionary.
+    Of values that are no tokens None is given, of parameters nothing.
     """
     text = text.lstrip(" ")
     members: dict[str, str | None] = {}
@@ -370,31 +364,28 @@ def dictionary(text: str) -> dict[str, str | None] | None:
     return members
 
 
-# /.well-known/tdmrep.json: what a site reserves of text and data mining, for all its pages. TDMRep,
-# W3C community group report of 2024-05, "TDM File on the Origin Server": an array of rules; the
-# first whose ``location`` matches holds. Its notation is that of robots.txt, and is read as Google
-# reads that, as the report says. The headers of a page supersede the file.
+# /.well-known/tdmrep.json ("TDM File on the Origin Server"): an array of rules, of which the first
+# whose ``location`` matches holds. Its notation is that of robots.txt, read as Google reads that. The
+# headers of a page supersede the file.
 
 WELL_KNOWN = "/.well-known/tdmrep.json"
 MAX_RULES = 10_000
 ANSWERS = {0: YES, 1: NO}
-"""Of tdm-reservation; also True and False, which are these numbers to Python."""
+"""Of tdm-reservation; True and False are these numbers, too."""
 
 
 class TdmRule(NamedTuple):
-    """One rule of a file."""
-
     location: str
-    """A pattern of paths, as written."""
+    """A pattern of paths."""
     answer: str
-    """"no" where the rights are reserved, else "yes"."""
+    """"no": the rights are reserved; else "yes"."""
     policy: str
-    """The URL of the policy, as written; "": none is named."""
+    """Its URL; "": none is named."""
     patterns: tuple[Pattern, ...]
 
 
 def parse_tdmrep(body: bytes | str) -> tuple[TdmRule, ...]:
-    """The rules of a file, in its order; what is none is left out. Never raises."""
+    """What is no rule is left out. Never raises."""
     try:
         found = json.loads(body)
     except (ValueError, RecursionError):
@@ -415,7 +406,7 @@ def parse_tdmrep(body: bytes | str) -> tuple[TdmRule, ...]:
 
 
 def tdm_preferences(rules: tuple[TdmRule, ...], url: str) -> Preferences:
-    """What `rules` say of `url`, an absolute URL or a path."""
+    """`url` is absolute, or a path."""
     path = path_of(url, RFC9309)
     encoded = encode_reserved(path)
     for rule in rules:

@@ -13,16 +13,13 @@ if TYPE_CHECKING:
 
 HIDDEN = "***"
 MAX_CHARACTERS = 500
-"""Characters of a stranger's text that is kept with each request: a rule may be half a megabyte
-long."""
+"""Of a stranger's text that is kept with each request: a rule may be half a megabyte long."""
 WORD = re.compile("[a-z0-9]+")
 
 
 def printable(text: str) -> str:
-    """Return *text* with what cannot be seen written out.
-
-    It must neither steer a terminal nor deceive a reader: controls, and marks that turn the
-    direction of writing, are among it.
+    """Write out what cannot be seen: it must neither steer a terminal nor, by marks that turn the
+    direction of writing, deceive a reader.
     """
     if text.isprintable():
         return text
@@ -37,7 +34,7 @@ def printable(text: str) -> str:
 
 
 def without_user(url: str) -> str:
-    """Return *url* without the user and password that it may have (RFC 3986 3.2.1)."""
+    """Without user and password (RFC 3986 3.2.1)."""
     if "@" not in url:
         return url
     start = url.find("//") + 2
@@ -49,15 +46,14 @@ def without_user(url: str) -> str:
 
 
 def mask_uri(uri: str) -> str:
-    """Return *uri* without user, password and query, in which a password may be, too.
-
-    Also where it is not written as it should be: whatever is before the last "@" goes.
+    """*uri* without user, password and query, in which a password may be, too, also where it is
+    ill written: whatever is before the last "@" goes.
     """
     return shown_and_secret(uri)[0]
 
 
 def shown(value: object) -> str:
-    """Return *value* without a password, where it is a URI that has one."""
+    """Any *value*; a URI without its password."""
     try:
         return (
             repr(mask_uri(value)) if isinstance(value, str) else mask_uri(repr(value))
@@ -67,10 +63,7 @@ def shown(value: object) -> str:
 
 
 def shown_and_secret(uri: str) -> tuple[str, str]:
-    """Return *uri* as ``mask_uri`` does, and what must not be shown; "": nothing.
-
-    That is the password, or else the user, and the query.
-    """
+    """``mask_uri``, and what it hides: the password, or else the user, and the query; "": nothing."""
     user, at, rest = uri.rpartition("@")
     shown, secret = rest, ""
     if at:
@@ -87,9 +80,8 @@ def shown_and_secret(uri: str) -> tuple[str, str]:
 
 
 def describe_error(error: Exception, uri: str) -> str:
-    """Return what *error* says of what is at *uri*, without what is secret in that.
-
-    Of an error that may tell a part of it, in whatever form, only the type is left.
+    """What *error* says of what is at *uri*, without secrets: if it may tell a part of one, in
+    whatever form, only its type.
     """
     shown, secret = shown_and_secret(uri)
     text = f"{type(error).__name__}: {error}".replace(uri, shown)
@@ -100,14 +92,13 @@ def describe_error(error: Exception, uri: str) -> str:
 
 
 def shorten(text: str) -> str:
-    """Return *text*, cut to ``MAX_CHARACTERS``."""
     if len(text) <= MAX_CHARACTERS:
         return text
     return f"{text[: MAX_CHARACTERS - 3]}..."
 
 
 def explain(verdict: Verdict) -> str:
-    """Return the reason of *verdict* in words, with the rule and its line, if a rule decided."""
+    """With the rule and its line, if a rule decided."""
     rule = verdict.rule
     if rule is None:
         return verdict.reason
@@ -119,9 +110,8 @@ def explain(verdict: Verdict) -> str:
 def lines_around(
     marked: Iterable[int], heads: Sequence[int], near: int, last: int
 ) -> list[int]:
-    """Return the lines to show around those *marked* of a file of *last* lines.
-
-    They are those that are *near*, and of *heads*, the lines that begin groups, the one before.
+    """Lines to show of a file of *last* lines: around those *marked*, and of *heads*, which begin
+    groups, the one before.
     """
     shown = set()
     for line in marked:
@@ -131,18 +121,18 @@ def lines_around(
 
 
 def first_of(texts: Sequence[str], most: int, hint: str = "") -> list[str]:
-    """Return the first *most* of *texts*, and how many more there are, with a *hint*."""
+    """And how many more there are, with a *hint*."""
     more = [f"and {len(texts) - most:,} more{hint}"] if len(texts) > most else []
     return [*texts[:most], *more]
 
 
 def counted(number: int, one: str, many: str = "") -> str:
-    """Return *number* and the word for it, which is *one* with an "s" unless *many* is given."""
+    """The number and its word: *one*, or *many* (*one* with an "s")."""
     return f"{number:,} {one if number == 1 else many or f'{one}s'}"
 
 
 def duration(seconds: float) -> str:
-    """Return *seconds* in their two largest units; below a minute, to two digits."""
+    """In the two largest units; below a minute, to two digits."""
     whole = round(seconds)
     for unit, name, smaller, its_name in (
         (86400, "d", 3600, "h"),

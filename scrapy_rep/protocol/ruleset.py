@@ -35,8 +35,7 @@ if TYPE_CHECKING:
     from scrapy_rep.protocol.paths import Pattern, Verdict
     from scrapy_rep.protocol.preferences import Stated
 
-# From so many on they are found by their letters: real files have fewer, which are judged sooner
-# without; a file made to be slow has thousands.
+# From so many on they are found by their letters. Only files made to be slow have them.
 MANY_PATTERNS = 1000
 # Letters of an index entry: as many as a part has room for.
 WINDOWS = (32, 16, 8, 4, 2, 1)
@@ -49,12 +48,10 @@ ScoredParts = tuple[int, tuple[str, ...], bool]
 Wildcard = tuple[int, str, tuple[str, ...], bool]
 """Score, longest part, parts, and whether the last part ends the path."""
 Index = dict[int, dict[str, tuple[Wildcard, ...]]]
-"""Patterns by letters of theirs, and these by their number."""
+"""By how many letters, and by which."""
 
 
 class Wildcards:
-    """Patterns of two parts or more, each with its score."""
-
     __slots__ = (
         "anywhere",
         "endings",
@@ -72,7 +69,7 @@ class Wildcards:
         self.fresh = FEW_PATHS if len(scored) < FEW_PATTERNS else 1
 
     def best(self, path: str, floor: int) -> int:
-        """The highest score of a pattern that matches the path, `floor` if none is higher."""
+        """`floor` if none is higher."""
         scored = self.scored  # at once: another thread may sort them out
         if scored and self.fresh > 0:
             self.fresh -= 1
@@ -121,7 +118,7 @@ class Wildcards:
         self.index: Index | None = None
         if len(scored) >= MANY_PATTERNS:
             self.index = index_by_letters(anywhere)
-        # The highest score first. Most are empty, and tuples without anything take no memory.
+        # The highest score first; an empty tuple takes no memory.
         self.with_query = tuple(with_query)  # the likes of /*?sort=
         self.headed = tuple(headed)  # the likes of /shop/*/reviews
         self.heads = tuple([parts[0] for _, _, parts, _ in headed])
@@ -136,10 +133,8 @@ def windows_of(path: str, letters: int) -> set[str]:
 
 
 def index_by_letters(wildcards: Sequence[Wildcard]) -> Index:
-    """File each pattern under the letters of its that the fewest patterns share.
-
-    They come, and are filed, the highest score first. A path then only meets the patterns
-    of which it has these letters.
+    """File each pattern, the highest score first, under those of its letters that the fewest
+    share. A path then only meets the patterns of which it has these.
     """
     lists: dict[int, dict[str, list[Wildcard]]] = {}
     grams = [grams_of(needle) for _, needle, _, _ in wildcards]
@@ -154,7 +149,7 @@ def index_by_letters(wildcards: Sequence[Wildcard]) -> Index:
 
 
 def grams_of(needle: str) -> set[str]:
-    """Letters that a path has if it has *needle*, which is not empty: side by side, and the last."""
+    """Letters that a path has if it has *needle*: side by side, and the last."""
     room = len(needle)
     letters = next(window for window in WINDOWS if window <= room)
     starts = range(0, min(room, INDEXED_LETTERS) - letters + 1, letters)
@@ -162,11 +157,11 @@ def grams_of(needle: str) -> set[str]:
 
 
 def best_of_few(wildcards: Sequence[Wildcard], path: str, floor: int) -> int:
-    """The score of the first that matches, or `floor`; they are sorted, highest first."""
+    """`floor` if none of them, highest first, is higher."""
     for score, needle, parts, anchored in wildcards:
         if score <= floor:
             break
-        # Nearly always one search, for the longest part, tells a pattern off, else often the last.
+        # Nearly always one search, for the longest part, rules a pattern out, else often the last.
         if needle in path and parts[-1] in path and parts_occur(parts, anchored, path):
             return score
     return floor
@@ -184,8 +179,8 @@ RULES_IN_A_PLACE = 100  # of some 350 octets
 class RuleSet:
     """The merged rules of one agent.
 
-    Every rule has a score (see `readings_of`). Literal prefixes, exact paths and wildcards are
-    kept apart; each gives its highest score that matches, and the highest of all decides.
+    Literal prefixes, exact paths and wildcards are kept apart; each gives its highest score that
+    matches (see `readings_of`), and the highest of all decides.
     """
 
     chosen: Chosen
@@ -215,15 +210,15 @@ class RuleSet:
     verdicts: dict[int, Verdict] = field(default_factory=dict)
 
     def compile(self) -> RuleSet:
-        """Score the rules of the sections, before anything is asked, and return itself.
+        """Score the rules, before anything is asked, and return itself.
 
-        Rules that are spelt as usual are cut out of the text at once, and what stands
-        between them is read line by line. `readings_of` would score both alike, but slower.
+        What is spelt as usual is cut out of the text at once, and the rest read line by line.
+        `readings_of` would score both alike, but slower.
         """
         text, dialect = self.reading.text.lines, self.reading.dialect
         literals: dict[str, int] = {}
         starred: dict[str, int] = {}
-        # RFC 9309 2.2.2: duplicates may be dropped. There may be thousands of them.
+        # RFC 9309 2.2.2: duplicates may be dropped. There may be thousands.
         others: dict[tuple[bool, str], int] = {}
         orders = iter(RULE_ORDERS)
         for _, _, start, end in self.chosen.sections:
@@ -311,7 +306,6 @@ class RuleSet:
         literals: dict[str, int],
         wildcards: list[ScoredParts],
     ) -> None:
-        """File a pattern, which may be a prefix or a whole path."""
         if len(parts) > 1:
             wildcards.append((score, parts, ends))
         else:
@@ -319,7 +313,7 @@ class RuleSet:
             known[parts[0]] = max(known.get(parts[0], 0), score)
 
     def at(self, url: str) -> RuleSet:
-        """The rules for `url`, with those that are URLs of its origin."""
+        """With the rules that are URLs of its origin."""
         origin = origin_in(url, self.reading.dialect)
         if origin is None:
             return self
@@ -333,8 +327,8 @@ class RuleSet:
     def tabulate(self) -> None:
         """Sort the prefixes, and link each to the longest other one that it begins with.
 
-        The prefixes of a path are then the last one that sorts before the path, if it is
-        one, else some of those it is linked to. The scores then count all linked ones in.
+        The prefixes of a path are then the last one that sorts before it, or some of those that one
+        is linked to; scores count all linked ones in.
         """
         known = dict(zip(*self.prefixes[:2], strict=True))
         prefixes = tuple(sorted(known))  # pairs would be sorted for far longer
@@ -351,7 +345,7 @@ class RuleSet:
         self.prefixes = prefixes, tuple(scores), tuple(parents)
 
     def score(self, path: str) -> int:
-        """The score that decides about a comparable path; odd allows."""
+        """Of a comparable path; odd allows."""
         best = self.base
         # At once: another thread may tabulate.
         prefixes, scores, parents = self.prefixes
@@ -381,9 +375,7 @@ class RuleSet:
         return best
 
     def rule_for(self, score: int, path: str) -> tuple[Rule | None, bool]:
-        """The first rule that gives the comparable `path` this score, None for NO_MATCH, and
-        whether no other one has that score.
-        """
+        """The first rule that gives `path` this score, None for NO_MATCH, and whether it alone does."""
         rules = self.scored().get(score, [])
         encoded = encode_reserved(path)
         for pattern, rule in rules:
@@ -392,7 +384,7 @@ class RuleSet:
         return None, False
 
     def matching(self, path: str) -> tuple[Rule, ...]:
-        """The rules that match the comparable `path`, the highest score first."""
+        """The highest score first."""
         by_score = self.scored()
         encoded = encode_reserved(path)
         found = [
@@ -401,11 +393,10 @@ class RuleSet:
             for pattern, rule in by_score[score]
             if matches(pattern, path, encoded)
         ]
-        # A rule may have several readings.
         return tuple([Rule(*rule) for rule in dict.fromkeys(found)])
 
     def scored(self) -> dict[int, list[tuple[Pattern, tuple[bool, str, int]]]]:
-        """Every rule by its scores, in file order; compiled when asked for: see `RECENT`."""
+        """Every rule by its scores, in file order: see `RECENT`."""
         by_score = self.by_score
         if by_score is None:
             by_score = {}
@@ -420,15 +411,15 @@ class RuleSet:
         return by_score
 
     def denies_all(self) -> bool:
-        """Whether no path is allowed: all are denied, and no Allow is as specific."""
+        """All is denied, and no Allow is as specific."""
         if self.has_urls:  # rules for some URLs only, which may allow
             return False
         return not self.base & 1 and self.allows_most < self.base
 
 
 RECENT: deque[RuleSet] = deque()
-"""What was explained last. What falls out of it is read again when a verdict needs it: kept for each
-policy, it would take three times the memory of all the rest."""
+"""What was explained last. The rest is read again when a verdict needs it: kept for each policy, it
+would take three times the memory of all else."""
 
 
 def keep_recent(explained: RuleSet, places: int) -> None:

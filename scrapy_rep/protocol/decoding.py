@@ -15,7 +15,8 @@ MAX_SIZE = 512 * 1024
 UTF8_BOM = codecs.BOM_UTF8
 UTF8_MARK = re.compile(rb"\xef(?:\xbb\xbf|(?![\x80-\xbf]{2})\xbb?)")  # whole or cut
 MOJIBAKE_BOM = UTF8_BOM.decode("latin-1")
-BYTE_ORDER_MARKS = rf"\A(?:\ufeff|{MOJIBAKE_BOM})+"
+BYTE_ORDER_MARKS = re.compile(rf"(?:\ufeff|{MOJIBAKE_BOM})*")
+LONE_CR = re.compile(r"\r(?!\n)")
 
 # They decode no charset, some slowly, some with warnings.
 NOT_CHARSETS = {"idna", "punycode", "raw-unicode-escape", "undefined", "unicode-escape"}
@@ -51,6 +52,8 @@ def narrowed(lines: str) -> str | bytes:
     """`lines` in little memory: one wide letter makes a str two or four times as large."""
     if sys.getsizeof(lines) > 2 * len(lines):
         with suppress(UnicodeEncodeError):
+            return lines.encode()
+        with suppress(UnicodeEncodeError):
             kept = lines.encode("utf-8", OCTETS)
             if kept.decode("utf-8", OCTETS) == lines:
                 return kept
@@ -83,11 +86,12 @@ def decode_text(body: bytes | str, encoding: str | None = None) -> Text:
         problems += found
     is_ascii = text.isascii()
     if not is_ascii:
-        text = re.sub(BYTE_ORDER_MARKS, "", text)
+        text = BYTE_ORDER_MARKS.sub("", text, count=1)
     if "\r" in text:  # RFC 9309 2.2: a line ends with CR, LF or CRLF, and nothing else
-        text = "\n".join(text.split("\r\n"))  # sooner than it would be replaced
-        if "\r" in text:
-            text = text.replace("\r", "\n")
+        if LONE_CR.search(text) is None:
+            text = text.replace("\r", "")  # sooner by far
+        else:
+            text = text.replace("\r\n", "\n").replace("\r", "\n")
     text = "\n" + text
     return Text(text if is_ascii else narrowed(text), problems, charset)
 

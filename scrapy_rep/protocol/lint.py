@@ -99,7 +99,7 @@ ABSOLUTE_URL = r"[A-Za-z][A-Za-z0-9+.-]*://"
 PATH_FAULTS = {
     "dot-segments": r"/(?:\.|%2[Ee]){1,2}(?:[/?$]|\Z)",
     "bad-escape": r"%(?![0-9A-Fa-f]{2}|[0-9A-Fa-f]?(?:\*|\Z))",
-    "cut-escape": CUT_ESCAPE,
+    "cut-escape": CUT_ESCAPE.pattern,
     "reserved-escape": r"(?i)%(?:2[1789BC]|3[AB]|40|5[BD])",
 }
 """Noted wherever it stands in a path."""

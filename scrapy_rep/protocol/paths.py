@@ -284,8 +284,9 @@ USUAL_RULE = re.compile(
     rf"((?:[:?\[\]@!&'()+,;=][A-Za-z0-9._~:/?\[\]@!&'()+,;=*-]{ALL}|)\$?)[ \t]{ALL}(?:#[^\n]*|)$",
     re.MULTILINE,
 )
-# Whose octets all count for one.
-PLAIN_TAIL = re.compile(r"(?:\?[A-Za-z0-9._~&=*-]*|)\$?")
+# What counts for three there.
+USUAL_RESERVED_IN_PATH = re.compile(r"[:\[\]@!&'()+,;=]")
+USUAL_RESERVED_IN_QUERY = re.compile(r"[:/?\[\]@!'()+,;]")
 MAX_WILDCARDS_INTO_QUERY = 8  # of one rule; nobody writes more before such an escape
 WILDCARDS_SIDE_BY_SIDE = re.compile(r"\*{2,}")
 INDEX_PAGES = ("/index.html", "/index.htm")
@@ -293,9 +294,9 @@ INDEX_PAGES = ("/index.html", "/index.htm")
 # What a comparable path does not show: a rule that breaks off within an escape, a wildcard that
 # may end within one, and behind a wildcard the escape of a separator, which means one thing in a
 # path and another in a query.
-CUT_ESCAPE = r"%([0-9A-Fa-f]?)(?=\*|\Z)"
+CUT_ESCAPE = re.compile(r"%([0-9A-Fa-f]?)(?=\*|\Z)")
 STAR_AND_DIGIT = re.compile(r"\*[0-9A-F]")
-ESCAPED_SEPARATOR = r"%(?:2[6Ff]|3[DdFf])"
+ESCAPED_SEPARATOR = re.compile(r"%(?:2[6Ff]|3[DdFf])")
 
 
 def is_path(path: str, dialect: Dialect) -> bool:
@@ -322,8 +323,8 @@ def patterns_of(path: str, dialect: Dialect) -> list[Pattern]:
     if not dialect.compares_octets:
         return found
     behind = between.partition("*")[2]
-    cut = "%" in between and re.search(CUT_ESCAPE, between + "$" * ends) is not None
-    apart = "%" in behind and re.search(ESCAPED_SEPARATOR, behind)
+    cut = "%" in between and CUT_ESCAPE.search(between + "$" * ends) is not None
+    apart = "%" in behind and ESCAPED_SEPARATOR.search(behind)
     if apart:
         # `&` of a path would match `&` of a query, which differs from `%26` there.
         found = within_escapes(between, ends, length) if cut else []
@@ -343,9 +344,11 @@ def pieces_of(between: str, dialect: Dialect) -> list[str]:
 
 def usual_octets(tail: str) -> int:
     """How many octets the end of a usual path counts: `*`, and `$` at the end, are one."""
-    if PLAIN_TAIL.fullmatch(tail):
-        return len(tail)
-    return count_octets(tail) - 2 * (tail.count("*") + tail.count("$"))
+    before, _, query = tail.partition("?")
+    found: list[str] = USUAL_RESERVED_IN_PATH.findall(before) if before else []
+    if query:
+        found += USUAL_RESERVED_IN_QUERY.findall(query)
+    return len(tail) + 2 * len(found)
 
 
 def within_escapes(
@@ -358,9 +361,7 @@ def within_escapes(
     """
     if cut:
         # No rule has a "#" of its own.
-        between = re.sub(
-            CUT_ESCAPE, lambda its: "#" + its[1].upper(), between + "$" * ends
-        )
+        between = CUT_ESCAPE.sub(lambda its: "#" + its[1].upper(), between + "$" * ends)
         between = between.removesuffix("$") if ends else between
     ends = ends and not between.endswith("*")
     text = decode_escapes(between, RESERVED).replace("*", "\r")

@@ -91,7 +91,7 @@ class Policy:
         self.dialect = dialect
         self._text = text
         self._reason = reason
-        self._origin = "/"  # scheme, host and slash of the URL asked about last
+        self._origin = ""  # scheme and authority of the URL asked about last
         # Of the agent that was asked about first, mostly the only one, and of others, as given.
         self._first: RuleSet | None = None
         self._others: dict[str | tuple[str, ...], RuleSet] | None = None
@@ -115,21 +115,17 @@ class Policy:
         rules = self._first
         if rules is None or agent != rules.agent:
             rules = self._rules_for(agent)
-        origin = self._origin  # once: another thread may be asking, too
         try:
-            rest = url.removeprefix(origin)  # sooner than `startswith` and a slice
-            if len(rest) < len(url):
-                path = "/" + rest
-                # What a URI may not hold, but for "%", only meets a wildcard or an escape.
-                if (
-                    "%" in path
-                    or "/." in path
-                    or "#" in path
-                    or not path.isascii()
-                    or (rules.picky and (rules.has_urls or not is_final(path)))
-                ):
-                    rules, path = self._judged(url, rules)
-            else:
+            path = url.removeprefix(self._origin)
+            # What a URI may not hold, but for "%", only meets a wildcard or an escape.
+            if (
+                path[:1] != "/"
+                or "%" in path
+                or "/." in path
+                or "#" in path
+                or not path.isascii()
+                or (rules.picky and (rules.has_urls or not is_final(path)))
+            ):
                 rules, path = self._judged(url, rules)
         except (TypeError, AttributeError):
             check_url(url)
@@ -317,25 +313,21 @@ class Policy:
         What `path_of` cuts off is remembered: URLs of one site share it. `allowed` does the same
         for the usual URL without a call.
         """
-        known = self._origin
-        if not url.startswith(known):
+        path = url.removeprefix(self._origin)
+        if path[:1] != "/":
             origin = ORIGIN.match(url)
-            if origin is not None and url.startswith("/", origin.end()):
-                self._origin = known = url[: origin.end() + 1]
-            elif url.startswith("/"):
-                self._origin = known = "/"
-            else:
-                known = ""
-        if known:
-            path = url[len(known) - 1 :]
-            if not (
-                "%" in path
-                or "/." in path
-                or "#" in path
-                or not path.isascii()
-                or (rules.picky and (rules.has_urls or not is_final(path)))
-            ):
-                return rules, path
+            if origin is not None:
+                self._origin = origin[0]
+                path = url[origin.end() :]
+        if not (
+            path[:1] != "/"
+            or "%" in path
+            or "/." in path
+            or "#" in path
+            or not path.isascii()
+            or (rules.picky and (rules.has_urls or not is_final(path)))
+        ):
+            return rules, path
         if rules.has_urls:
             rules = rules.at(url)
         path = path_of(url, self.dialect)

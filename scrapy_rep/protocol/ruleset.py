@@ -28,7 +28,7 @@ from scrapy_rep.protocol.paths import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from scrapy_rep.protocol.groups import Chosen
     from scrapy_rep.protocol.language import Paces
@@ -47,21 +47,24 @@ ScoredParts = tuple[int, tuple[str, ...], bool]
 """Score, parts, and whether the last part ends the path."""
 Wildcard = tuple[int, str, tuple[str, ...], bool]
 """Score, longest part, parts, and whether the last part ends the path."""
+Kept = tuple[tuple[str, ...], tuple[Wildcard, ...]]
+"""See `behind`; an empty tuple takes no memory."""
 Index = dict[int, dict[str, tuple[Wildcard, ...]]]
 """By how many letters, and by which."""
+NO_WILDCARDS: Kept = (), ()
 
 
 class Wildcards:
+    """Patterns of two parts or more, each with its score."""
+
     __slots__ = (
         "anywhere",
         "endings",
+        "everywhere",
         "fresh",
         "headed",
-        "heads",
         "index",
         "scored",
-        "tails",
-        "with_query",
     )
 
     def __init__(self, scored: list[ScoredParts]) -> None:
@@ -71,61 +74,74 @@ class Wildcards:
     def best(self, path: str, floor: int) -> int:
         """`floor` if none is higher."""
         scored = self.scored  # at once: another thread may sort them out
-        if scored and self.fresh > 0:
-            self.fresh -= 1
-            for score, parts, anchored in scored:
-                if (
-                    score > floor
-                    and parts[-1] in path
-                    and parts_occur(parts, anchored, path)
-                ):
-                    floor = score
-            return floor
         if scored:
+            if self.fresh > 0:
+                self.fresh -= 1
+                for score, parts, anchored in scored:
+                    if (
+                        score > floor
+                        and parts[-1] in path
+                        and parts_occur(parts, anchored, path)
+                    ):
+                        floor = score
+                return floor
             self.sort_out(scored)
         if self.index is not None:
             for letters, filed in self.index.items():
                 for gram in filed.keys() & windows_of(path, letters):
                     floor = best_of_few(filed[gram], path, floor)
             return floor
-        if self.anywhere:
-            floor = best_of_few(self.anywhere, path, floor)
-        if self.heads and path.startswith(self.heads):
-            floor = best_of_few(self.headed, path, floor)
-        if self.tails and path.endswith(self.tails):
-            floor = best_of_few(self.endings, path, floor)
-        if self.with_query and "?" in path:
-            floor = best_of_few(self.with_query, path, floor)
+        needles, wildcards = self.everywhere if "?" in path else self.anywhere
+        for needle in needles:
+            if needle in path:
+                floor = best_of_few(wildcards, path, floor)
+                break
+        if self.headed:
+            heads, wildcards = self.headed.get(path[:2], NO_WILDCARDS)
+            if heads and path.startswith(heads):
+                floor = best_of_few(wildcards, path, floor)
+        tails, wildcards = self.endings
+        if tails and path.endswith(tails):
+            floor = best_of_few(wildcards, path, floor)
         return floor
 
     def sort_out(self, scored: Sequence[ScoredParts]) -> None:
         """File each pattern behind what keeps out most paths at once."""
-        with_query: list[Wildcard] = []
-        headed: list[Wildcard] = []
-        endings: list[Wildcard] = []
         anywhere: list[Wildcard] = []
+        with_query: list[Wildcard] = []  # the likes of /*?sort=
+        headed: dict[str, list[Wildcard]] = {}  # the likes of /shop/*/reviews
+        endings: list[Wildcard] = []  # the likes of /*.pdf$
+        many = len(scored) >= MANY_PATTERNS
         for score, parts, anchored in sorted(scored, key=itemgetter(0), reverse=True):
+            head = parts[0]
             needle = parts[1] if len(parts) == 2 else max(parts, key=len)
-            if len(scored) >= MANY_PATTERNS:
-                kind = anywhere  # for the index
-            elif len(parts[0]) > 1:
-                kind = headed
+            wildcard = score, needle, parts, anchored
+            if many:
+                anywhere.append(wildcard)  # for the index
+            elif len(head) > 1:
+                headed.setdefault(head[:2], []).append(wildcard)
             elif anchored and len(parts) == 2:
-                kind = endings
+                endings.append(wildcard)
+            elif "?" in needle:
+                with_query.append(wildcard)
             else:
-                kind = with_query if "?" in needle else anywhere
-            kind.append((score, needle, parts, anchored))
-        self.index: Index | None = None
-        if len(scored) >= MANY_PATTERNS:
-            self.index = index_by_letters(anywhere)
-        # The highest score first; an empty tuple takes no memory.
-        self.with_query = tuple(with_query)  # the likes of /*?sort=
-        self.headed = tuple(headed)  # the likes of /shop/*/reviews
-        self.heads = tuple([parts[0] for _, _, parts, _ in headed])
-        self.endings = tuple(endings)  # the likes of /*.pdf$
-        self.tails = tuple([needle for _, needle, _, _ in endings])
-        self.anywhere = tuple(anywhere)
+                anywhere.append(wildcard)
+        self.index = index_by_letters(anywhere) if many else None
+        self.anywhere = self.everywhere = behind(anywhere, itemgetter(1))
+        if with_query:
+            both = sorted(anywhere + with_query, key=itemgetter(0), reverse=True)
+            self.everywhere = behind(both, itemgetter(1))
+        self.headed = {
+            letters: behind(some, lambda its: its[2][0])
+            for letters, some in headed.items()
+        }
+        self.endings = behind(endings, itemgetter(1))
         self.scored = ()  # last: the rest is there
+
+
+def behind(wildcards: list[Wildcard], key: Callable[[Wildcard], str]) -> Kept:
+    """Patterns, the highest score first, and what a path must have for one of them to match."""
+    return tuple(dict.fromkeys(map(key, wildcards))), tuple(wildcards)
 
 
 def windows_of(path: str, letters: int) -> set[str]:

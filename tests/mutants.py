@@ -37,25 +37,21 @@ if TYPE_CHECKING:
 REPOSITORY = Path(__file__).parent.parent
 EQUIVALENT = Path(__file__).with_suffix(".txt")
 TESTS = {
-    "events": ["events", "evidence", "crawls/test_told.py"],
-    "evidence": ["evidence", "crawls/test_audit.py", "crawls/test_evidence.py"],
-    "commands": ["commands", "crawls/test_approval.py"],
-    "protocol": ["protocol", "access/test_origins.py"],
+    "events": ["evidence", "crawls/test_told.py"],
+    "evidence": ["crawls/test_audit.py", "crawls/test_evidence.py"],
+    "commands": ["crawls/test_approval.py"],
+    "protocol": ["access"],
+    "judging": ["crawls/test_page_rules.py"],
     "gate": [
-        "gate",
-        "test_addon.py",
-        "test_holding.py",
-        "test_browser_requests.py",
-        "crawls/test_middleware.py",
-        "crawls/test_mistakes.py",
+        *("test_addon.py", "test_holding.py", "test_browser_requests.py"),
+        *("crawls/test_middleware.py", "crawls/test_mistakes.py"),
     ],
-    "judging": [
-        "judging",
-        "crawls/test_page_rules.py",
-    ],
+    "engine": ["crawls/test_one_pace.py", "crawls/test_pace_by_answers.py"],
+    "crawl": ["crawls/test_middleware.py", "crawls/test_leaks.py"],
+    "robots": ["test_testing.py", "crawls/test_spider_robots.py"],
     "pages": ["crawls/test_page_rules.py", "crawls/test_tdm_files.py"],
 }
-"""Where the tests of a room are, if not only in the folder of its name."""
+"""Where the tests of a room are, besides the folder and the file of its name."""
 CPU_SECONDS = 100
 """For the tests of one mutant; what takes longer has gone round in circles, and is found."""
 
@@ -200,13 +196,13 @@ class Part(NamedTuple):
 def parts_for(mutant: Mutant, executed: Executed | None, most: float) -> list[Part]:
     """The tests that may find `mutant`, in the order in which they are tried."""
     if executed is None:
-        of_room = [f"tests/{path}" for path in TESTS.get(room_of(mutant.path), [])]
-        of_room = of_room or [f"tests/{room_of(mutant.path)}"]
-        pattern = f"test_*{mutant.path.stem}*.py"
-        named = [str(path) for path in Path(of_room[0]).glob(pattern)]
-        return [
-            Part(files) for files in (named, of_room) if files
-        ]  # those of its name first
+        room = room_of(mutant.path)
+        named = [
+            Path("tests", name)
+            for name in (room, f"test_{room}.py", *TESTS.get(room, ()))
+        ]
+        files = [str(path) for path in named if (REPOSITORY / path).exists()]
+        return [Part(files)] if files else []
     lines = executed.tests.get(str(mutant.path.relative_to("scrapy_rep")), {})
     numbers = map(str, range(mutant.line, mutant.last + 1))
     found = [lines.get(number, []) for number in numbers]

@@ -10,19 +10,19 @@ from __future__ import annotations
 import argparse
 import json
 import os
-import socket
 import subprocess
 import sys
 import time
-from itertools import cycle, pairwise
+from itertools import cycle
 from pathlib import Path
 from random import Random
 from tempfile import TemporaryDirectory
-from threading import Event, Thread
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 if TYPE_CHECKING:
     import ssl
+
+    from tests.site import Hit, Reply, Site
 
 PAGES = 12
 LEAST = 0.98
@@ -36,10 +36,9 @@ class Case(NamedTuple):
 
     delay: float
     accepts: tuple[float, ...] = (0.0,)
-    """For how many seconds each connection waits to be accepted; or at random up to."""
+    """For how many seconds each connection, or handshake, waits; or at random up to."""
     thinks: tuple[float, ...] = (0.0,)
-    shakes: tuple[float, ...] = ()
-    """The same for the handshakes of TLS; empty: there is none."""
+    tls: bool = False
     body: float = 0.0
     """Seconds that each body takes."""
     closes: str = ""
@@ -56,7 +55,9 @@ CASES = {
     "thinks and accepts late at random, 0.5 s": Case(
         0.5, accepts=(0.0, 0.5), thinks=(0.0, 0.5), closes="all", random=True
     ),
-    "TLS handshake late by 0 or 0.6 s, 1 s": Case(1.0, shakes=(0.0, 0.6), closes="all"),
+    "TLS handshake late by 0 or 0.6 s, 1 s": Case(
+        1.0, accepts=(0.0, 0.6), tls=True, closes="all"
+    ),
     "thinks 0.5 s, 1 s": Case(1.0, thinks=(0.5,)),
     "thinks 0.5 s, 0.2 s": Case(0.2, thinks=(0.5,)),
     "body of 10 s, 1 s": Case(1.0, body=SLOWEST),
@@ -66,83 +67,32 @@ CASES = {
 }
 
 
-class Site:
-    """Serves one host over sockets, and notes when each request was there to be read."""
+def site_of(case: Case, tls: ssl.SSLContext) -> Site:
+    from tests.site import Reply, Site
 
-    def __init__(self, case: Case, tls: ssl.SSLContext | None) -> None:
-        self.case, self.tls = case, tls
-        self.arrived: list[float] = []
-        self._over = Event()
-        chosen = Random(1)
+    chosen = Random(1)
 
-        def times(given: tuple[float, ...]) -> Any:
-            if case.random:
-                return iter(lambda: chosen.uniform(*given), None)
-            return cycle(given)
+    def times(given: tuple[float, ...]) -> Any:
+        at_random = iter(lambda: chosen.uniform(*given), None)
+        return at_random if case.random else cycle(given)
 
-        self._accepts, self._thinks = times(case.accepts), times(case.thinks)
-        self._shakes = times(case.shakes) if case.shakes else cycle([0.0])
-        self._listener = socket.create_server(("127.0.0.1", 0), backlog=128)
-        self.port = self._listener.getsockname()[1]
-        Thread(target=self._accept, daemon=True).start()
+    thinks, is_kept = times(case.thinks), cycle([False, True])
+    headers = {"Connection": "close"} if case.closes == "all" else {}
 
-    def _accept(self) -> None:
-        while not self._over.is_set():
-            try:
-                connection, _ = self._listener.accept()
-            except OSError:
-                return
-            self._over.wait(next(self._accepts))
-            Thread(target=self._serve, args=(connection,), daemon=True).start()
+    def robots(hit: Hit) -> Reply:
+        return answer(f"User-agent: *\nCrawl-delay: {case.delay}\n")
 
-    def _serve(self, connection: socket.socket) -> None:
-        try:
-            if self.tls is not None:
-                self._over.wait(next(self._shakes))
-                connection = self.tls.wrap_socket(connection, server_side=True)
-            served = 0
-            while head := self._read(connection):
-                self.arrived.append(time.monotonic())
-                served += 1
-                is_robots = b"/robots.txt" in head.split(b"\r\n", 1)[0]
-                if self.case.closes == "kept" and served > 1:
-                    break
-                self._answer(connection, is_robots)
-                if self.case.closes == "all":
-                    break
-        except OSError:
-            pass
-        finally:
-            connection.close()
+    def page(hit: Hit) -> Reply:
+        return answer("x" * 20, drip=case.body / 20)
 
-    def _read(self, connection: socket.socket) -> bytes:
-        head = b""
-        while b"\r\n\r\n" not in head:
-            octets = connection.recv(65536)
-            if not octets:
-                return b""
-            head += octets
-        return head
+    def answer(body: str, **more: float) -> Reply:
+        if case.closes == "kept" and next(is_kept):
+            return Reply(reset=True)
+        return Reply(body, headers=headers, after=next(thinks), **more)  # type: ignore[arg-type]
 
-    def _answer(self, connection: socket.socket, is_robots: bool) -> None:
-        self._over.wait(next(self._thinks))
-        robots = f"User-agent: *\nCrawl-delay: {self.case.delay}\n".encode()
-        body = robots if is_robots else b"x" * 20
-        close = b"Connection: close\r\n" if self.case.closes == "all" else b""
-        connection.sendall(
-            b"HTTP/1.1 200 OK\r\nContent-Type: text/html\r\n%bContent-Length: %d\r\n\r\n"
-            % (close, len(body))
-        )
-        if is_robots or not self.case.body:
-            connection.sendall(body)
-            return
-        for octet in body:
-            connection.sendall(bytes([octet]))
-            self._over.wait(self.case.body / len(body))
-
-    def close(self) -> None:
-        self._over.set()
-        self._listener.close()
+    replies = {"/robots.txt": robots} | {f"/{n}": page for n in range(PAGES)}
+    accepts = times(case.accepts)
+    return Site(replies, tls=tls if case.tls else None, accepts_after=accepts)
 
 
 def child(settings: dict[str, Any], urls: list[str], stalls: float) -> None:
@@ -166,9 +116,6 @@ def child(settings: dict[str, Any], urls: list[str], stalls: float) -> None:
 
 def measure(case: Case, tls: ssl.SSLContext, tree: Path) -> tuple[int, float, float]:
     """Return the requests that arrived, the smallest gap and the rate."""
-    site = Site(case, tls if case.shakes else None)
-    scheme = "https" if case.shakes else "http"
-    urls = [f"{scheme}://127.0.0.1:{site.port}/{n}" for n in range(PAGES)]
     settings = {
         "ADDONS": {"scrapy_rep.Addon": 500},
         "LOG_LEVEL": "ERROR",
@@ -177,25 +124,25 @@ def measure(case: Case, tls: ssl.SSLContext, tree: Path) -> tuple[int, float, fl
     }
     if case.body:
         settings["CONCURRENT_REQUESTS_PER_DOMAIN"] = 16
-    process = subprocess.run(
-        [sys.executable, "-c", CHILD, "--child"],
-        input=json.dumps([settings, urls, case.stalls]),
-        text=True,
-        cwd=tree,
-        env={**os.environ, "PYTHONPATH": str(tree)},
-        check=False,
-        timeout=300,
-        capture_output=True,
-    )
-    site.close()
+    with site_of(case, tls) as site:
+        urls = [site.url(f"/{n}") for n in range(PAGES)]
+        process = subprocess.run(
+            [sys.executable, "-c", CHILD, "--child"],
+            input=json.dumps([settings, urls, case.stalls]),
+            text=True,
+            cwd=tree,
+            env={**os.environ, "PYTHONPATH": str(tree)},
+            check=False,
+            timeout=300,
+            capture_output=True,
+        )
     if process.returncode:
         print(process.stderr[-2000:], file=sys.stderr)
-    times = sorted(site.arrived)
-    if len(times) < 3:
-        return len(times), 0.0, 0.0
-    gaps = [later - earlier for earlier, later in pairwise(times)]
-    rate = (len(times) - 1) / (times[-1] - times[0])
-    return len(times), min(gaps) / case.delay, rate * case.delay
+    gaps = site.gaps(robots=True)
+    if len(gaps) < 2:
+        return len(site.hits), 0.0, 0.0
+    rate = len(gaps) / sum(gaps)
+    return len(site.hits), min(gaps) / case.delay, rate * case.delay
 
 
 def main() -> int:

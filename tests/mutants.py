@@ -197,11 +197,9 @@ def parts_for(mutant: Mutant, executed: Executed | None, most: float) -> list[Pa
     """The tests that may find `mutant`, in the order in which they are tried."""
     if executed is None:
         room = room_of(mutant.path)
-        named = [
-            Path("tests", name)
-            for name in (room, f"test_{room}.py", *TESTS.get(room, ()))
-        ]
-        files = [str(path) for path in named if (REPOSITORY / path).exists()]
+        named = [f"tests/{room}", f"tests/test_{room}.py"]
+        files = [name for name in named if (REPOSITORY / name).exists()]
+        files += [f"tests/{name}" for name in TESTS.get(room, ())]
         return [Part(files)] if files else []
     lines = executed.tests.get(str(mutant.path.relative_to("scrapy_rep")), {})
     numbers = map(str, range(mutant.line, mutant.last + 1))

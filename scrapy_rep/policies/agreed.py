@@ -3,17 +3,14 @@
 What a site allows (``"allow"`` in REP_HOSTS) is beyond RFC 9309: nobody but the site may lift its
 rules, so a reason is demanded, the host is named exactly, and the pace stays.
 
-What people approved of (REP_APPROVED) is in a file that they read, commit and compare: a block for
-each origin and agent, and in it what the agent is told, line by line and in an order that does not
-depend on how the site wrote it::
+What people approved of (REP_APPROVED) is in a file that they read and compare: for each origin and
+agent what it is told, in an order that does not depend on how the site wrote it::
 
     https://example.com for ExampleBot
         Allow: /cart/help
         Crawl-delay: 2
         Disallow: /cart/
         # may fetch https://example.com/
-
-``#`` begins a comment. What is for others in a robots.txt, and how it is written, does not count.
 """
 
 from __future__ import annotations
@@ -61,30 +58,25 @@ HEAD = "# What robots.txt files tell us, approved by: scrapy robots approve"
 INDENT = "    "
 NO_RULES, ALL_REFUSED = "no rules", "all is refused"
 MOST_WARNED, MOST_COMPARED, MOST_SHOWN = 10, 10_000, 5
-"""Origins of which a crawl warns (further ones are only counted), origins whose last difference is kept
-(it is found anew if need be), and lines of a difference that are shown."""
+"""Origins of which a crawl warns, whose last difference is kept, and lines of one that are shown."""
 
 Terms = tuple[str, ...]
-"""What an agent is told at an origin, in lines that are sorted."""
 Blocks = dict[str, Terms]
-"""By what heads a block: the origin, and for whom."""
+"""By what heads a block."""
 
 
 class Permission(NamedTuple):
-    """What one host has allowed us."""
-
     host: str
     reason: str
-    """Who has allowed it, when, and where that stands, in the user's words."""
+    """In the user's words."""
     until: date | None = None
-    """The last day on which it holds, in UTC; ``None``: no end is agreed."""
+    """The last day, in UTC."""
     delay: float | None = None
-    """In seconds, what is agreed in place of its Crawl-delay and Request-rate; ``None``:
-    nothing is, so that these hold."""
+    """In seconds; ``None``: its Crawl-delay and Request-rate hold."""
 
     @property
     def ends(self) -> float:
-        """Seconds since 1970 from which on the rules hold again."""
+        """In seconds since 1970."""
         if self.until is None:
             return inf
         day = datetime.combine(self.until, time(), timezone.utc)
@@ -113,7 +105,7 @@ class Permissions:
     def __init__(
         self, settings: Settings, warn: Callable[[str], None] | None = None
     ) -> None:
-        """*warn* is called once for each that is found to be over, with a sentence on it."""
+        """*warn* is called once for each that is found to be over."""
         self._of = {
             host: Permission(host, own["allow"], own.get("until"), own.get("delay"))
             for host, own in settings.hosts.items()
@@ -125,13 +117,11 @@ class Permissions:
         return bool(self._of)
 
     def tell_of_all(self, events: Stream, now: float) -> None:
-        """Tell which hold as the crawl begins, *now*, in seconds since 1970."""
         for each in list(self._of.values()):
             if self._check(each, now) is not None:
                 events.tell(Permitted(each.host, each.in_words()))
 
     def at(self, origin: str, now: float) -> Permission | None:
-        """*now*, in seconds since 1970."""
         found = self._of.get(host_in(origin)) if self._of else None
         return None if found is None else self._check(found, now)
 
@@ -214,17 +204,17 @@ def read_approved(path: str) -> Blocks:
 
 
 class Approval:
-    """What was approved for one crawl. False where REP_APPROVED is not set."""
+    """What was approved for one crawl. False where nothing is asked for."""
 
     def __init__(self, settings: Settings, events: Stream) -> None:
-        """Raises ``SettingError`` where the file cannot be read."""
+        """Raises ``SettingError``."""
         self._settings = settings
         self._events = events
         self._path = settings.approved
         self._blocks = {} if self._path is None else read_approved(self._path)
         self.is_strict = self._path is not None and settings.approved_strict
         self._last: dict[str, tuple[Policy, str]] = {}
-        """By what heads a block: the policy that was compared last, and what differs."""
+        """By head: the policy that was compared last, and what differs."""
         self._warned = 0
 
     def __bool__(self) -> bool:
@@ -277,20 +267,16 @@ class Approval:
 
 
 STATE_WORDS = {Access.SUCCESSFUL: "fetched", Access.DENIED: "denied"}
-"""The state of an answer that decides, in a ``Copy``; all others are "unavailable"."""
 TAKEN_FOR_MISSING = "it is taken for missing until it is asked again"
 MEANWHILE_WORDS = {
     State.UNREACHABLE: "nothing is fetched from there until it is asked again",
     State.HOLDING: "its last good copy serves until it is asked again",
     State.GIVEN_UP: "it has been for so long that " + TAKEN_FOR_MISSING,
 }
-"""What happens meanwhile in the states of failure, for the log."""
 
 
 @dataclass(eq=False)
 class News:
-    """Tells what is new about an origin."""
-
     events: Stream
     settings: Settings
     permissions: Permissions

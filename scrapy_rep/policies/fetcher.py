@@ -1,7 +1,7 @@
 """Fetching a robots.txt through the crawler's own engine (RFC 9309 2.3).
 
 Requests for it pass middlewares and signal handlers as pages do. What these raise says nothing of the
-site: users are told which code of theirs it was, and no other crawl or run gets to know of it.
+site: users are told whose code it was, and no other crawl or run gets to know of it.
 """
 
 from __future__ import annotations
@@ -49,11 +49,11 @@ if TYPE_CHECKING:
     from scrapy_rep.store import KeptAnswer
 
 CLOSING_SECONDS = 0.01
-"""Seconds that closing a connection takes after a download was stopped. If a page is sent on it
-before that, Twisted sends the page again: without asyncio, the site saw it twice."""
+"""After a download was stopped. If a page is sent on the connection before that, Twisted sends it again:
+without asyncio, the site saw it twice."""
 DELIMITERS = frozenset({b"Content-Length", b"Transfer-Encoding"})
 NO_BODY = frozenset({204, 304})
-"""What tells where a body ends, and the statuses that have none (RFC 9112 6.3)."""
+"""RFC 9112 6.3."""
 SUCCESSES = range(200, 300)
 PRIVATE_HEADERS = (b"Cookie", b"Authorization")
 META: dict[str, Any] = {
@@ -69,7 +69,6 @@ META: dict[str, Any] = {
     "download_warnsize": 0,
     "download_fail_on_dataloss": True,
 }
-"""What settings and middlewares do to pages (redirects, retries, caches) is switched off."""
 
 BUGS = (
     AssertionError,
@@ -80,9 +79,8 @@ BUGS = (
     NotImplementedError,
     TypeError,
 )
-"""What no site and no network makes a download handler raise."""
+"""No site makes a download handler raise these."""
 METHODS = frozenset({"process_request", "process_response", "process_exception"})
-"""Of downloader middlewares."""
 ADVICE = (
     f'let requests through that have "{ROBOTS_HOP}" in their meta, or whose URL ends '
     "with /robots.txt"
@@ -94,7 +92,7 @@ BROWSERS_PAGE = re.compile(
     rb"|resource://(?:content-accessible|gre-resources)/plaintext\.css)",
     re.IGNORECASE | re.DOTALL,
 )
-"""How the page begins that a browser makes of plain text: Chromium and WebKit, or Firefox."""
+"""Of plain text: Chromium and WebKit, or Firefox."""
 # scrapy.signals.robots_parsed exists from Scrapy 2.18 on.
 ROBOTS_PARSED = getattr(signals, "robots_parsed", None)
 
@@ -113,10 +111,10 @@ class _Hop:
     is_late: bool = False
     content_encoding: str = ""
     error: Exception | None = None
-    """What its download handler has raised."""
+    """Raised by its download handler."""
 
     def note_start(self, departure: Departure) -> None:
-        """Perhaps once more for a middleware; its time runs from now."""
+        """Perhaps once more for a middleware."""
         self.started, self.received, self.is_late = departure.started_at, 0, False
         self.content_encoding, self.error = "", None
         # At the last moment, as a middleware may have put them on.
@@ -134,7 +132,6 @@ class _Hop:
         outcome.headers.pop(b"Content-Encoding", None)
 
     def has_all_of(self, response: Response) -> bool:
-        """Before somebody stopped it."""
         lengths = set(response.headers.getlist(b"Content-Length"))
         is_chunked = b"Transfer-Encoding" in response.headers
         return lengths == {b"%d" % self.received} and not is_chunked
@@ -143,11 +140,10 @@ class _Hop:
 class Fetcher:
     """Fetches the robots.txt of an origin; never raises for what a site does.
 
-    The crawl's settings for pages do not change the outcome: redirects, retries, timeouts,
-    size limits, caches and allowed domains of pages do not hold for a robots.txt. Downloader
-    middlewares do see the requests, so that proxies and the like work; a middleware that
-    refuses one makes the robots.txt unreachable, and so does a signal handler that stops its
-    download before the body is whole: Scrapy has no way to leave a handler out.
+    Redirects, retries, timeouts, size limits, caches and allowed domains of pages do not hold
+    for a robots.txt. Downloader middlewares do see the requests, so that proxies work; one that
+    refuses it makes the robots.txt unreachable, and so does a signal handler that stops its
+    download: Scrapy has no way to leave a handler out.
     """
 
     def __init__(
@@ -178,9 +174,8 @@ class Fetcher:
     ) -> access.Outcome:
         """Ask for the robots.txt of *origin*, on behalf of *page*.
 
-        The caller ends *asking* when it knows what the file asks for. *user_agent* is the
-        header that the page carries. If an answer is *kept*, its validators make the request
-        conditional.
+        The caller ends *asking* when it knows what the file asks for. The validators of what is
+        *kept* make the request conditional.
         """
         self._count("request_count")
         exchange = access.Exchange(
@@ -192,7 +187,7 @@ class Fetcher:
             hop = _Hop(hop_origin, origin, page, user_agent, asking)
             await self._advance(exchange, hop)
         if (status := exchange.outcome.status) is not None:
-            # The answer that a fetch ends with, under Scrapy's own names.
+            # Scrapy's own names, for the last answer.
             self._count("response_count")
             self._count(f"response_status_count/{status}")
         return exchange.outcome
@@ -293,7 +288,7 @@ class Fetcher:
         return response
 
     def _count_download(self, change: int) -> None:
-        """Receive a signal while anything is downloaded: each receiver costs time with pages."""
+        """Receive a signal only meanwhile: each receiver costs time with pages."""
         self._downloading += change
         if not self._downloading:
             disconnect = self._crawler.signals.disconnect
@@ -308,14 +303,14 @@ class Fetcher:
         hop.received += len(data)
         if hop.received > self._settings.max_size:
             raise StopDownload(fail=False)
-        # The downloader's own timeout may only bound the silence between two octets.
+        # The downloader's own may only bound the silence between two octets.
         if monotonic() - hop.started > self._settings.timeout:
             hop.is_late = True
             raise StopDownload(fail=False)
 
 
 class BrokenAnswerError(Exception):
-    """What a download handler took for an answer is not a whole one."""
+    """It is not a whole one."""
 
 
 def request_for(
@@ -392,7 +387,7 @@ def receivers_of(crawler: Crawler, signal: object) -> list[Any]:
 
 
 class OwnCode:
-    """Tells a user which code of theirs keeps robots.txt files from us; each kind once."""
+    """Tells users which code of theirs keeps robots.txt files from us; each kind once."""
 
     def __init__(self, crawler: Crawler) -> None:
         self._crawler = crawler
@@ -419,7 +414,7 @@ class OwnCode:
         return words
 
     def note_stopped(self, origin: str, octets: int) -> str:
-        """After so many *octets* of the body; the result is who did, in words."""
+        """The result is who stopped it, in words."""
         # The signal of the headers comes first.
         name = "bytes_received" if octets else "headers_received"
         receivers = receivers_of(self._crawler, getattr(signals, name))
@@ -434,7 +429,6 @@ class OwnCode:
         return who
 
     def note_rendered(self, origin: str) -> str:
-        """The result says in words that a browser has made a page of a robots.txt."""
         words = "a browser made HTML of it"
         if self._is_news(words):
             self._events.warn_user(
@@ -458,10 +452,7 @@ def is_rendered(body: bytes) -> bool:
 def is_of_own_code(
     error: Exception, download_error: Exception | None, url: str
 ) -> bool:
-    """Tell whether a user's code raised *error*, rather than a download of *url*.
-
-    *download_error* is what the download handler has raised; ``None``: nothing.
-    """
+    """Whether a user's code raised *error*, and not a download, which raised *download_error*."""
     if isinstance(error, HostRefused) and error.url == url:
         return False  # the gate did, as its host is down
     if error is download_error:

@@ -18,10 +18,8 @@ unreachable     failing, no such answer               disallow      at the retry
 given up        failing for REP_UNREACHABLE_MAX       allow         at the retry time
 ==============  ====================================  ============  ====================
 
-A good answer (2xx or 4xx) leads from every state to fresh, and so does a 304 if an answer is
-kept. A failure leads to holding, unreachable or given up, and never discards an answer.
-When the retry time comes, the answer in holding goes on deciding while the origin is asked;
-in the other two states requests wait for the new answer.
+A good answer (2xx, 4xx, 304) leads from every state to fresh; a failure to holding, unreachable or given
+up. It never discards an answer.
 """
 
 from __future__ import annotations
@@ -60,22 +58,20 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 REFRESH_SHARE = 0.9
-"""The part of its lifetime after which an answer is asked for again, ahead of need."""
 MAX_CLOCK_DIFFERENCE = 2.0
-"""Seconds by which the clocks of a fleet's processes may differ: they ask the server for its own, which
-takes up to a second."""
+"""Seconds, between processes of a fleet: asking the server for its clock takes up to one."""
 RETRY_JITTER_SHARE = 0.1
-"""The part by which retry times vary, by the address of what failed: origins that failed together are
-not asked together, and one is asked by all crawls at the same time."""
+"""By the address of what failed: origins that failed together are not asked together, and one is asked
+by all crawls at the same time."""
 STRICT_DIRECTIVES = frozenset({"no-store", "no-cache", "must-revalidate"})
-"""After these an answer is not used past its lifetime, not even while it is asked for again."""
+"""No grace after these."""
 UNCACHED_DIRECTIVES = frozenset({"no-store", "no-cache"})
 DIRECTIVE = r'([^\s,="]+)\s*(?:=\s*("(?:\\.|[^"\\])*"|[^,]*))?'
-"""RFC 9111 5.2: a token, and for its argument another one or a quoted string."""
+"""RFC 9111 5.2."""
 MAX_FIELD_LENGTH = 1000
-"""Characters of a Cache-Control or an Expires that are read and kept."""
+"""Of a Cache-Control or an Expires."""
 MAX_SECONDS = 2.0**31
-"""Greater numbers count as this one, 68 years (RFC 9111 1.2.2)."""
+"""RFC 9111 1.2.2."""
 
 
 class State(Enum):
@@ -90,9 +86,7 @@ class State(Enum):
 
 
 WAITING_STATES = State.UNKNOWN, State.EXPIRED
-"""In these states nothing decides until the origin has been asked."""
 STATES_WITHOUT_ANSWER = State.UNREACHABLE, State.GIVEN_UP
-"""In these states the failures decide, whatever was answered before."""
 
 
 class Standing(NamedTuple):
@@ -100,13 +94,11 @@ class Standing(NamedTuple):
 
     state: State
     ask_at: float
-    """When it should be asked again."""
     until: float
     """When this standing ends, asked or not."""
 
 
 def standing_of(snapshot: Snapshot | None, now: float, settings: Settings) -> Standing:
-    """Return how the origin of *snapshot* stands; see the table of this module."""
     snapshot = snapshot or Snapshot()
     answer, failures = snapshot.answer, snapshot.failures
     if failures is not None:
@@ -128,8 +120,7 @@ def _standing_while_failing(
     answer: KeptAnswer | None, failures: Failures, now: float, settings: Settings
 ) -> Standing:
     if answer is not None:
-        # RFC 9309 2.4 excuses the use of a cached file beyond its time, and only of that:
-        # after a 404 nobody knows whether there is one now.
+        # RFC 9309 2.4 excuses a cached file only: after a 404 there may be one now.
         is_file = 200 <= answer.status < 300
         held = settings.unreachable_max if is_file else answer.lifetime
         if now < answer.checked + held:
@@ -195,12 +186,10 @@ def _count_failure(
 
 
 def correct_times(snapshot: Snapshot, now: float, settings: Settings) -> Snapshot:
-    """Return *snapshot* as it may be used if the wall clock says *now*.
+    """The wall clock may have been set back between two runs.
 
-    The clock may have been set back between two runs. So an answer from the future counts
-    as old (unless it may be of another process, just now), and a retry that is farther away
-    than any delay allows is due now. An answer that another crawl has kept lasts for
-    REP_MAX_AGE at the most.
+    So an answer from the future counts as old, and a retry that is farther away than any delay
+    allows is due now. What another crawl has kept lasts for REP_MAX_AGE at the most.
     """
     answer, failures = snapshot.answer, snapshot.failures
     if answer is not None:
@@ -256,7 +245,7 @@ def policy_of(snapshot: Snapshot, state: State, settings: Settings) -> Policy:
 
 
 def terms_of(fields: HeaderFields) -> tuple[str, str]:
-    """Return the Cache-Control and the Expires of an answer; "": it has none."""
+    """The Cache-Control and the Expires; "": there is none."""
     cache_control = all_values(fields, "cache-control")[:MAX_FIELD_LENGTH].strip()
     if "expires" not in fields:
         return cache_control, ""
@@ -269,12 +258,10 @@ def terms_of(fields: HeaderFields) -> tuple[str, str]:
 def lifetime_and_grace(
     terms: tuple[str, str], fields: HeaderFields, now: float, settings: Settings
 ) -> tuple[float, float]:
-    """Return for how many seconds an answer that came *now* is fresh, and may serve in all.
+    """For how many seconds an answer that came *now* is fresh, and may serve while a refresh runs.
 
-    *fields* are those of the answer. Its *terms* decide, between REP_MIN_AGE and REP_MAX_AGE;
-    if they say nothing, it is REP_MAX_AGE. ``s-maxage`` is for shared caches, and ignored.
-    The second number is for how long the answer may serve while a refresh runs: the lifetime
-    if the site is strict, else REP_MAX_AGE, by default the 24 hours of RFC 9309 2.4.
+    ``s-maxage`` is for shared caches, and ignored. By default the second number is the 24 hours
+    of RFC 9309 2.4.
     """
     cache_control, expires = terms
     directives = _directives(cache_control)
@@ -287,10 +274,7 @@ def lifetime_and_grace(
 
 
 def _directives(cache_control: str) -> dict[str, str]:
-    """Return the directives with their arguments; if one comes twice, the first counts.
-
-    RFC 9111 4.2.1 allows that. An argument may have both forms, token and string (5.2).
-    """
+    """Of one that comes twice the first counts, as RFC 9111 4.2.1 allows."""
     found: dict[str, str] = {}
     if cache_control:
         for name, argument in re.findall(DIRECTIVE, cache_control):
@@ -316,11 +300,7 @@ def _lifetime_asked_for(
 
 
 def retry_after(fields: HeaderFields, now: float) -> float:
-    """Return the seconds that Retry-After asks for; 0: it asks for none.
-
-    RFC 9110 10.2.3: a whole number of seconds, or a date. A date is read by the clock of the
-    site, if the answer has a Date. *now* is in seconds since 1970.
-    """
+    """In seconds; 0: it asks for none (RFC 9110 10.2.3). A date is read by the clock of the site."""
     value = first_value(fields, "retry-after")
     seconds = _seconds(value)
     if seconds is None:
@@ -337,7 +317,6 @@ def _age(fields: HeaderFields) -> float:
 
 
 def _site_time(fields: HeaderFields, now: float) -> float:
-    """Return the Date of an answer, in seconds since 1970; *now* if it has none."""
     dated = _epoch(first_value(fields, "date"))
     return now if dated is None else dated
 
@@ -352,7 +331,7 @@ def _epoch(date: str) -> float | None:
 
 
 def _seconds(value: str) -> float | None:
-    """Return *value* as delta-seconds (RFC 9111 1.2.2); ``None``: it is no such number."""
+    """RFC 9111 1.2.2; ``None``: it is no such number."""
     digits = value.strip()
     if not (digits.isascii() and digits.isdigit()):
         return None
@@ -370,36 +349,32 @@ def fields_of(headers: Headers) -> dict[str, list[str]]:
 # In memory, bounded in octets
 
 ENTRY_BYTES, ANSWER_BYTES, COPY_BYTES = 660, 700, 320
-"""Octets of an entry besides its policy, of its answer besides the body, and of its copy; measured."""
+"""Octets of an entry besides its policy, of its answer besides the body, of its copy; measured."""
 FALLEN_DIVISOR, LEAST_FALLEN, FALLEN_BYTES = 4, 8_000_000, 180
-"""What falls out is remembered in REP_CACHE_BYTES divided by this, but at least in so many octets: of
-20,000 origins that fail. Else requests would wait for one for ever, as nobody knew how often it has
-failed. Each takes so many octets besides what is packed; measured."""
+"""What falls out is remembered in a part of REP_CACHE_BYTES, but at least of 20,000 origins that fail:
+requests would wait for ever for one if nobody knew how often it has failed."""
 
 
 @dataclass(slots=True, eq=False)
 class Known:
-    """What is known of one origin, ready to judge with."""
-
     origin: str
     policy: Policy
     standing: Standing
     answer_id: object = None
-    """Equal for equal answers; ``None`` where no answer decides."""
+    """``None``: no answer decides."""
     key: str = ""
     """As in the store: the origin, or its ``variant`` for a User-Agent."""
     varies: bool = False
-    """Whether answers depend on the User-Agent, so that this entry decides nothing."""
+    """With the User-Agent, so that this entry decides nothing."""
     copy: Copy | None = None
-    """What was told of the answer; ``None``: nobody wanted to know it."""
+    """``None``: nobody wanted to know it."""
     is_large: bool = False
-    """Whether a thread reads the file for each agent: it would hold the event loop."""
+    """A thread reads it for each agent, or it would hold the event loop."""
     requests_wait: bool = False
-    """Whether requests wait for the next retry rather than be refused."""
     fault: Exception | None = None
     """What asking for it has raised, if whoever asks for a page is to get that."""
     snapshot: Snapshot | None = None
-    """What is known of it besides, with failures that no store is told of."""
+    """With failures that no store is told of."""
     weight: int = 0
     _agent: Agent | None = None
     _pace: Pace = FREE
@@ -412,7 +387,7 @@ class Known:
         return self.standing.state is State.UNREACHABLE
 
     def as_copy(self) -> Copy:
-        """Return its copy, or what is told of it where asking was broken off."""
+        """Also where asking was broken off."""
         return self.copy or Copy(self.origin, self.standing.state.value)
 
     def pace_for(self, agent: Agent, settings: Settings) -> Pace:
@@ -432,7 +407,7 @@ def weight_of(known: Known) -> int:
 
 
 class Bounded(Generic[T]):
-    """Keeps what was last used, up to a weight of *most*; but *least* entries, whatever they weigh."""
+    """Keeps what was last used, up to a weight of *most*; but *least* entries at any weight."""
 
     def __init__(self, most: int, weigh: Callable[[T], int], least: int = 0) -> None:
         self.most, self._weigh, self._least = most, weigh, least
@@ -440,7 +415,6 @@ class Bounded(Generic[T]):
         self.entries: OrderedDict[Hashable, T] = OrderedDict()  # oldest use first
 
     def get(self, key: Hashable) -> T | None:
-        """Return the entry of *key*, which counts as used."""
         entry = self.entries.get(key)
         if entry is not None:
             self.entries.move_to_end(key)
@@ -494,6 +468,5 @@ class PolicyCache(Bounded[Known]):
         for fallen in self.put(known.key, known):
             self.evictions += 1
             snapshot = fallen.snapshot
-            # What own code did to it is for no other memory to know.
             if snapshot is not None and not snapshot.has_failed_here:
                 self.fallen.put(fallen.key, pack(fallen.key, snapshot))

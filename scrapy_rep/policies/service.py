@@ -64,8 +64,8 @@ ACCESS_WITHOUT_ANSWER = Access.NOT_MODIFIED, Access.UNREACHABLE
 class Policies:
     """Knows what decides for an origin, and asks the origin if it does not know.
 
-    Everything is kept by origin. If answers depend on the User-Agent (RFC 9111 4.1), each
-    answer is kept by its ``variant``, and for the origin only the fact that they depend.
+    Everything is kept by origin. If answers depend on the User-Agent (RFC 9111 4.1), each has a
+    key of its own (``variant``), and the origin only the fact that they depend.
     """
 
     crawler: Crawler
@@ -91,11 +91,10 @@ class Policies:
         self.bound = self.fetcher.bound
 
     def is_ending(self) -> bool:
-        """Tell whether the crawl is ending."""
         return self.engine.is_ending()
 
     def now(self) -> float:
-        """Return the seconds since 1970, by a clock that never steps."""
+        """In seconds since 1970, by a clock that never steps."""
         return self._events.wall_at_zero + monotonic()
 
     def peek(
@@ -104,11 +103,7 @@ class Policies:
         page: Callable[[], Request | None] = lambda: None,
         now: float | None = None,
     ) -> Known | None:
-        """Return what decides for *origin* now, or at *now*; ``None``: not known.
-
-        *page* is called for the request, if it matters; if it returns ``None``, a request
-        with the usual User-Agent counts.
-        """
+        """*page* is called for the request, if it matters; ``None``: one with the usual User-Agent."""
         known = self._last_known(origin, page)
         if known is None or (now or self.now()) >= known.standing.until:
             return None
@@ -117,16 +112,15 @@ class Policies:
         return known
 
     def remembers(self, origin: str) -> bool:
-        """Tell whether anything is known of *origin*; that may be out of date."""
+        """What is known may be out of date."""
         return origin in self._cache.entries
 
     def is_away(
         self, origin: str, page: Callable[[], Request | None] = lambda: None
     ) -> bool:
-        """Tell whether we only know of *origin* that its robots.txt could not be fetched.
+        """Whether we only know of it that its robots.txt could not be fetched, some time ago.
 
-        That may be some time ago, and it may be asked for again just now. *page* is as for
-        ``peek``.
+        *page* is as for ``peek``.
         """
         known = self._last_known(origin, page)
         return known is not None and known.unreachable
@@ -140,10 +134,7 @@ class Policies:
         return known
 
     def known(self, origin: str, page: Request, now: float) -> Known | None:
-        """Return what decides for *page* now; ``None``: its *origin* must be asked.
-
-        If a refresh is due, it begins on behalf of *page*, which does not wait for it.
-        """
+        """``None``: the *origin* must be asked. A refresh that is due begins on behalf of *page*."""
         known = self._cache.get(origin)
         if known is not None and known.varies:
             known = self._last_known(origin, lambda: page)
@@ -156,11 +147,7 @@ class Policies:
         return known if now < until else None
 
     async def get(self, origin: str, page: Request) -> Known:
-        """Return what decides for *page*; ask its *origin* if need be.
-
-        All who want the same share one fetch. If one of them is cancelled while it runs, the
-        others still get their answer.
-        """
+        """What decides for *page*; all who want the same share one fetch."""
         known = self.known(origin, page, self.now())
         if known is not None:
             return known
@@ -169,10 +156,7 @@ class Policies:
     def ask(
         self, origin: str, page: Request, *, ahead: bool = False
     ) -> Deferred[Known]:
-        """Ask *origin* on behalf of *page*; the result is what decides for *page*.
-
-        *ahead*: *page* waits in a queue, and may do so when the crawl ends.
-        """
+        """*ahead*: *page* waits in a queue, and may do so when the crawl ends."""
         cached = self._cache.get(origin)
         varies = cached is not None and cached.varies
         key = self._variant(origin, page) if varies else origin
@@ -192,10 +176,7 @@ class Policies:
         return variant(origin, self.user_agent_of(page))
 
     async def snapshot(self, key: str) -> Snapshot | None:
-        """Return what is known under *key*; ``None``: nothing.
-
-        The store may know more than this crawl, but not of failures of code on this machine.
-        """
+        """The store may know more than this crawl, but not of failures of code on this machine."""
         own = self._cache.snapshot(key)
         kept: Snapshot | None = await self._with_store("read", key, self.store.get(key))
         if own is None or kept is None:
@@ -203,7 +184,6 @@ class Policies:
         return kept._replace(failures=own.failures) if own.has_failed_here else kept
 
     async def close(self) -> None:
-        """Break off all fetches; the crawl is over."""
         self.errands.close()
         self.bound.close()
         self._sharing.leave()
@@ -268,7 +248,6 @@ class Policies:
     async def _recall(
         self, key: str, page: Request
     ) -> tuple[Snapshot | None, Known | None]:
-        """Return what is known under *key*, and what decides by that, if anything."""
         snapshot = await self.snapshot(key)
         if snapshot is None:
             return None, None
@@ -284,7 +263,7 @@ class Policies:
     async def _take(
         self, asked: str, before: Snapshot | None, learned: Learned, page: Request
     ) -> Known:
-        """Keep what was *learned* by asking for the key *asked*, under the key it belongs to."""
+        """Keep what was *learned* by asking for *asked*, under the key it belongs to."""
         outcome, at = learned.outcome, self._events.at(learned.at)
         snapshot = snapshot_after(before, outcome, at, self.settings)
         new_answer = outcome.access not in ACCESS_WITHOUT_ANSWER
@@ -341,18 +320,16 @@ class Policies:
         return known
 
     def _is_read(self, known: Known, page: Request | None) -> bool:
-        """Tell whether *known* answers the agent of *page* at once: a large file must be read."""
         return not known.is_large or known.policy.is_prepared(self.agent_of(page))
 
     async def _read(self, known: Known, page: Request) -> None:
-        """Have a thread read a large file for the agent of *page*, unless that has been done."""
         if not self._is_read(known, page):
             url = known.origin + "/:?"  # which meets what only some paths do
             agent = self.agent_of(page)
             await self.bound.aside(partial(known.policy.prepare, agent, url))
 
     def _keep_pace(self, known: Known, page: Request) -> None:
-        """Keep the interval that *known* asks for, before anybody acts on *known*."""
+        """Before anybody acts on *known*."""
         asked = known.pace_for(self.agent_of(page), self.settings)
         if asked is FREE and not self.permissions:
             return
@@ -370,7 +347,7 @@ class Policies:
                 self.keep(origin, interval)
 
     def _note_variants(self, origin: str) -> Known:
-        """Note, and return, that the answers of *origin* depend on the User-Agent."""
+        """The answers of *origin* depend on the User-Agent."""
         if self._cache.get(origin) is None:
             self._events.count("origins")
         policy = Policy.disallow_all("robots.txt depends on the User-Agent")
@@ -380,13 +357,13 @@ class Policies:
         return known
 
     def _broken_off(self, key: str) -> Known:
-        """Return what decides if asking for *key* was broken off: nothing is allowed."""
+        """Nothing is allowed if asking for *key* was broken off."""
         policy = Policy.disallow_all("robots.txt unreachable (asking was broken off)")
         stands = Standing(State.UNREACHABLE, self.now(), self.now())
         return Known(origin_of_key(key), policy, stands)
 
     async def _with_store(self, doing: str, origin: str, call: Any) -> Any:
-        """Return what the store's *call* returns; ``None`` if it fails."""
+        """``None`` if the store fails."""
         try:
             return await call
         except Exception as error:  # noqa: BLE001 - whatever a store may raise

@@ -1,8 +1,7 @@
 """Who asks for a robots.txt on behalf of all who want it, and how many are asked for at once.
 
-The crawls of a process share what a site has answered and when, but not what follows from it: each
-has its own policies, lifetimes, retries, stats and evidence. Only crawls whose requests would be
-the same share an answer (``Sharing.likeness``), for as long as one of them runs.
+The crawls of a process share what a site has answered and when, but not what follows from it; and only
+those whose requests would be the same, for as long as one of them runs.
 """
 
 from __future__ import annotations
@@ -47,12 +46,10 @@ if TYPE_CHECKING:
     """Origin, User-Agent header, proxy, and how the crawl asks."""
 
 T = TypeVar("T")
-"""What is found, such as what is known of an origin."""
 
 END_CHECK_SECONDS = 0.5
-"""Seconds after which it is looked whether the crawl is ending."""
 PATIENCE_AT_END_SECONDS = 2.0
-"""Seconds for which a crawl that ends still waits for a robots.txt that something needs."""
+"""For a robots.txt that something needs."""
 REQUEST_SETTINGS = (
     "DEFAULT_REQUEST_HEADERS",
     "DOWNLOADER",
@@ -64,34 +61,29 @@ REQUEST_SETTINGS = (
     "HTTPAUTH_USER",
     "HTTPPROXY_ENABLED",
 )
-"""Scrapy's settings that decide how a robots.txt is asked for."""
+"""They decide how a robots.txt is asked for."""
 SPIDER_ATTRIBUTES = ("http_user", "http_pass", "http_auth_domain")
-"""The same in attributes of the spider, for a Scrapy without HTTPAUTH settings."""
+"""For a Scrapy without HTTPAUTH settings."""
 CACHE_DIVISOR = 8
-"""Shared answers may take the greatest REP_CACHE_BYTES of all crawls, divided by this."""
+"""Shared answers may take this part of the greatest REP_CACHE_BYTES."""
 ENTRY_OCTETS, FIELD_OCTETS = 500, 150
-"""Octets that an entry takes besides its body and the letters of its fields; measured."""
+"""Besides its body and the letters of its fields; measured."""
 
 PATIENCE_SECONDS, LEAST_PATIENCE_SECONDS = 0.5, 0.005
-"""Seconds after which a fetch no longer counts in REP_FETCH_CONCURRENCY; the same at the least, after
-many fetches in a row took long while others waited."""
+"""Seconds after which a fetch no longer counts in REP_FETCH_CONCURRENCY; at the least, after many in a
+row took long while others waited."""
 PATIENCE_GROWTH = 8
-"""The factor by which patience grows after an answer that came within PATIENCE_SECONDS, but from
-a fetch that had made way."""
+"""After an answer within PATIENCE_SECONDS of a fetch that had made way."""
 LARGE_SIZE = 32 * 1024
-"""Octets of a robots.txt beyond which a thread reads it, as of 2 %: the worst ones of this size take some
-50 ms."""
+"""Octets beyond which a thread reads a robots.txt, as of 2 %: the worst of this size take some 50 ms."""
 
 
 class Waiters(list["Deferred[T]"]):
-    """All who wait for the same; any of them may be cancelled."""
-
     def join(self) -> Deferred[T]:
         self.append(Deferred())
         return self[-1]
 
     def tell(self, found: T) -> None:
-        """Give *found* to all who wait so far."""
         told, self[:] = self[:], []
         for waiter in told:
             if not waiter.called:
@@ -99,12 +91,8 @@ class Waiters(list["Deferred[T]"]):
 
 
 class Errand(Waiters[T]):
-    """Who waits for what is asked for one key."""
-
     is_needed = False
-    """Whether anybody waits who cannot go on without it."""
     task: Deferred[Any] | None = None
-    """``None``: it is just being begun."""
 
     def tell(self, found: T) -> None:
         self.is_needed = False
@@ -118,9 +106,8 @@ class Errand(Waiters[T]):
 class OneAtATime(Generic[T]):
     """Asks for keys, such as origins: one task for each at a time, for all who wait for it.
 
-    A waiter that is cancelled does not harm the others, and no waiter is left without an
-    answer. When the crawl ends, what nobody needs any more is broken off at once, and the
-    rest soon.
+    No waiter is left without an answer. When the crawl ends, what nobody needs any more is
+    broken off at once, and the rest soon.
     """
 
     def __init__(
@@ -130,13 +117,12 @@ class OneAtATime(Generic[T]):
         is_ending: Callable[[], bool],
         events: Stream,
     ) -> None:
-        """*broken_off* returns what decides for a key if *find* raises or is cancelled."""
+        """*broken_off* returns what decides if *find* raises or is cancelled."""
         self._find = find
         self._broken_off = broken_off
         self._is_ending = is_ending
         self._events = events
         self.under_way: dict[str, Errand[T]] = {}
-        """By key."""
         self._alarm = Alarm(self._look)
         self._ends_since: float | None = None
         self._closing = False
@@ -189,16 +175,13 @@ class OneAtATime(Generic[T]):
 
 
 class Learned(NamedTuple):
-    """What one fetch has brought."""
-
     outcome: Outcome
     at: float
-    """When, by ``time.monotonic()``."""
+    """By ``time.monotonic()``."""
     validators: Validators | None
-    """The validators of the request."""
+    """Those of the request."""
 
     def weight(self) -> int:
-        """In octets of memory."""
         fields = self.outcome.fields
         letters = sum(len(name) + sum(map(len, fields[name])) for name in fields)
         body = len(self.outcome.body)
@@ -228,9 +211,7 @@ class Commons:
 
     def __init__(self) -> None:
         self.learned: Bounded[Learned] = Bounded(0, Learned.weight)
-        """By likeness."""
         self.claims: dict[Likeness, Claim] = {}
-        """By likeness."""
 
 
 OF_LOOPS: WeakValueDictionary[Any, Commons] = WeakValueDictionary()
@@ -239,12 +220,9 @@ OF_LOOPS: WeakValueDictionary[Any, Commons] = WeakValueDictionary()
 
 @dataclass(eq=False)
 class Sharing:
-    """One crawl's part in what the crawls of the process share."""
-
     crawler: Crawler
     settings: Settings
     is_ending: Callable[[], bool]
-    """Tells whether the crawl is ending, which breaks connections off."""
 
     @cached_property
     def _commons(self) -> Commons:
@@ -254,12 +232,12 @@ class Sharing:
         return commons
 
     def leave(self) -> None:
-        """Take part no longer. When the last crawl leaves, all is forgotten."""
+        """When the last crawl leaves, all is forgotten."""
         self.__dict__.pop("_commons", None)
 
     @cached_property
     def _way(self) -> str:
-        """How the crawl asks; equal for all whose requests would be the same."""
+        """Equal for all whose requests would be the same."""
         settings, spider = self.settings, self.crawler.spider
         of_scrapy = [self.crawler.settings.get(name) for name in REQUEST_SETTINGS]
         return pformat(
@@ -278,7 +256,6 @@ class Sharing:
         )
 
     def likeness(self, origin: str, page: Request, user_agent: str) -> Likeness:
-        """It is equal for all crawls that would send the same request."""
         proxy = proxy_of(page)
         by = None if proxy is None else pformat(proxy)
         return origin, user_agent, by, self._way
@@ -323,7 +300,7 @@ class Sharing:
         return learned if now < standing_of(after, now, settings).ask_at else None
 
     def keep(self, likeness: Likeness, learned: Learned) -> None:
-        """Keep what was *learned* for other crawls, unless it comes of this crawl alone."""
+        """For other crawls, unless it comes of this crawl alone."""
         outcome = learned.outcome
         unanswered = outcome.access is Access.UNREACHABLE and outcome.status is None
         if not (outcome.by_own_code or (unanswered and self.is_ending())):
@@ -360,30 +337,28 @@ def proxy_of(page: Request) -> tuple[dict[str, Any], bytes | None] | None:
 class FetchBound:
     """Lets *most* fetches run at once, and *most_slow* more that take long.
 
-    Hosts that hang must not keep us from asking hosts that answer at once: a fetch that takes
-    long makes way for the next one. Each one that does so while others wait halves our
-    patience, and answers restore it; so hundreds of hosts that hang cost about a second.
+    A fetch that takes long makes way for the next one. Each that does so while others wait
+    halves our patience, and answers restore it: hundreds of hosts that hang cost a second.
     """
 
     def __init__(self, engine: Engine, most: int, most_slow: int) -> None:
         self.engine = engine
         self.patience = PATIENCE_SECONDS
-        """Seconds after which a fetch makes way, as of now."""
         self.places = DeferredSemaphore(most)
         self.most_slow = most_slow
         self.taking_long = 0
         self._worker: ThreadPoolExecutor | None = None
         self.pages = 0
-        """How many pages wait in the downloader for a policy."""
+        """Those that wait in the downloader for a policy."""
 
     @property
     def prompt(self) -> int:
-        """How many fetches are under way that have not made way."""
+        """Fetches that have not made way."""
         return self.places.limit - self.places.tokens
 
     @property
     def slow(self) -> int:
-        """How many fetches have made way, or wait for somebody else's."""
+        """Fetches that have made way, or wait for somebody else's."""
         return min(self.taking_long, self.most_slow)
 
     @property
@@ -392,7 +367,7 @@ class FetchBound:
         return self.patience < PATIENCE_SECONDS
 
     async def enter(self) -> Fetch:
-        """Wait until a fetch may run; return it, which must leave at its end."""
+        """Wait until a fetch may run, which must leave at its end."""
         place = self.places.acquire()
         if not place.called:
             await maybe_deferred_to_future(place)
@@ -404,11 +379,9 @@ class FetchBound:
         return _later(after, self.note_slow, self.note_over)
 
     async def aside(self, work: Callable[[], T]) -> T:
-        """Return what *work* returns, which one thread does for all that ask, in their order.
+        """Have one thread do *work*, for all that ask, in their order.
 
-        Python lets this thread and the event loop take turns every 5 ms. C code, such as a search
-        through a whole file, is not interrupted; none takes as long as that. Cancelling the wait
-        does not stop the work.
+        It and the event loop take turns every 5 ms. Cancelling the wait does not stop the work.
         """
         if self._worker is None:
             from concurrent.futures import ThreadPoolExecutor  # noqa: PLC0415 - it is rare
@@ -418,7 +391,6 @@ class FetchBound:
             return await wait_for(self._worker.submit(work))
 
     def close(self) -> None:
-        """Begin no work aside any more."""
         if self._worker is not None:
             self._worker.shutdown(wait=False, cancel_futures=True)
             self._worker = None
@@ -432,7 +404,7 @@ class FetchBound:
 
     @contextmanager
     def lending_place(self) -> Iterator[None]:
-        """Let a page that waits in the downloader take none of the others' places for long."""
+        """A page that waits in the downloader takes none of the others' places for long."""
         self.pages += 1
         try:
             with _later(self.patience, self._lend, lambda: self.engine.lend(-1)):

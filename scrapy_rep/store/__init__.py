@@ -17,9 +17,8 @@ if TYPE_CHECKING:
     from typing_extensions import Self
 
 MAX_UNPACKED = 2 * MAX_SIZE
-"""Octets of a body and the line before it: headers are short."""
 MAX_NUMBER = 1e18
-"""All times and numbers are below this; larger ones, or infinities, break calculations."""
+"""Larger ones, or infinities, break calculations."""
 NUMBER = (int, float)
 TYPES: dict[str, tuple[type, ...]] = {
     "status": (int,),
@@ -201,10 +200,7 @@ class MemoryStore(Store):
 
 
 def pack(key: str, snapshot: Snapshot, *, ahead: float = 0.0) -> bytes:
-    """Return *snapshot*, which is kept under *key*, as octets.
-
-    *ahead* is by how many seconds the clock of whoever keeps it is ahead of this machine's.
-    """
+    """*ahead*: by how many seconds the clock of whoever keeps it is ahead of this machine's."""
     answer, failures, varies_at = _later(snapshot, ahead)
     of_answer = None if answer is None else answer._asdict()
     of_failures = None if failures is None else failures._asdict()
@@ -216,10 +212,9 @@ def pack(key: str, snapshot: Snapshot, *, ahead: float = 0.0) -> bytes:
 
 
 def unpack(key: str, packed: Any, *, ahead: float = 0.0) -> Snapshot:
-    """Return the snapshot that ``pack`` has made *packed* of.
+    """Raises ``ValueError``, saying why, if *packed* is not what stores write, or has another *key*.
 
-    Whatever that is, calculations and requests with the result do not fail. Raises
-    ``ValueError``, saying why, if it is not what stores write, or has another *key*.
+    Calculations and requests with the result do not fail.
     """
     unpacker = zlib.decompressobj()
     try:
@@ -244,7 +239,7 @@ def unpack(key: str, packed: Any, *, ahead: float = 0.0) -> Snapshot:
 
 
 def _checked(facts: dict[str, Any]) -> dict[str, Any]:
-    """Return *facts*; raises ``ValueError`` if one of them is not as its name demands."""
+    """Raises ``ValueError`` if one of them is not as its name demands."""
     for name, fact in facts.items():
         is_like = type(fact) in TYPES.get(name, (str,))  # a bool is no number
         if isinstance(fact, str):
@@ -257,7 +252,7 @@ def _checked(facts: dict[str, Any]) -> dict[str, Any]:
 
 
 def _later(snapshot: Snapshot, seconds: float) -> Snapshot:
-    """Return *snapshot* with its times *seconds* later; 0 means no time, and stays."""
+    """0 means no time, and stays."""
 
     def later(moment: float) -> float:
         return moment + seconds if moment else moment

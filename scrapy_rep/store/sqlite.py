@@ -36,7 +36,6 @@ FILE_NAME = "robots.sqlite"
 APPLICATION_ID = 0x5245_5039  # REP9
 SCHEMA_VERSION = 3
 BUSY_SECONDS = 10.0
-"""Seconds to wait for another crawl's write; one takes a millisecond."""
 SCHEMA = (
     "DROP TABLE IF EXISTS robots",  # of an earlier version: it is fetched again
     """CREATE TABLE robots (
@@ -50,7 +49,7 @@ SELECT = "SELECT CAST(snapshot AS BLOB) FROM robots WHERE origin = ?"  # text is
 REPLACE = "REPLACE INTO robots (origin, used_until, snapshot) VALUES (?, ?, ?)"
 FORGET = "DELETE FROM robots WHERE used_until < ?"
 WRITES_PER_LOOK = 16
-"""How many writes come between two looks for useless rows."""
+"""For useless rows."""
 
 
 class StoreError(ValueError):
@@ -62,17 +61,14 @@ class DamageError(sqlite3.DatabaseError):
 
 
 class SqliteFile:
-    """A file of ours, opened when it is needed first, and made where there is none.
-
-    One that turns out to be damaged is replaced, and what was to be done is done on a new one.
-    """
+    """A file of ours, made where there is none; a damaged one is replaced."""
 
     application_id: int
-    """Marks a file as ours; the files of other programs are never written to."""
+    """Files of other programs are never written to."""
     schema: tuple[str, ...]
     schema_version: int
     error: type[Exception]
-    """Raised for a file that is another program's, or newer; it ends with ``advice``."""
+    """For a file that is another program's, or newer; it ends with ``advice``."""
     advice: str
 
     def __init__(self, path: Path) -> None:
@@ -83,13 +79,12 @@ class SqliteFile:
         raise NotImplementedError
 
     def _prepare(self, db: sqlite3.Connection) -> None:
-        """Set what the connection needs."""
+        raise NotImplementedError
 
     def _replace(self, error: sqlite3.DatabaseError) -> None:
-        """Set the file aside, which is damaged, and has been closed."""
+        """It is damaged, and closed."""
 
     def _work(self, work: Callable[..., T], *args: Any) -> T:
-        """Do *work* on the database; if that is damaged, on a new one."""
         try:
             return work(self._connection(), *args)
         except sqlite3.DatabaseError as error:
@@ -123,7 +118,7 @@ class SqliteFile:
         db.execute("COMMIT")
 
     def _version(self, db: sqlite3.Connection) -> int:
-        """Return the version of its tables; 0: it has none yet."""
+        """0: there are no tables yet."""
         (application,) = db.execute("PRAGMA application_id").fetchone()
         version: int
         (version,) = db.execute("PRAGMA user_version").fetchone()
@@ -146,19 +141,14 @@ class SqliteFile:
 
 
 class SqliteStore(Store, SqliteFile):
-    """Keeps snapshots in the file at *path*, which is made where there is none.
+    """Keeps snapshots in the file at *path*. Raises ``StoreError``.
 
-    Raises ``StoreError`` if the file is a newer version's or another program's.
-
-    One thread does all the work, as a checkpoint, a slow disk or another crawl's lock can
-    take far longer than the event loop may be held. Each write is a transaction of its own,
-    and has ended when ``put`` or ``touch`` returns. With a write-ahead log that is not synced
-    at each commit it takes some 20 µs, so gathering several would gain nothing. A kill of the
-    process loses none of them; a power cut may lose the last ones, never the file.
+    One thread does all the work, as a slow disk or another crawl's lock may hold it for long.
+    Each write is a transaction, which takes some 20 µs with a write-ahead log. A kill loses none
+    of them; a power cut may lose the last ones, never the file.
 
     An origin is forgotten when its answer has been out of date, and its retry due, for
-    *unreachable_max* seconds and a day: until then the answer may be held while the origin is
-    unreachable, and its failures count. Writes reuse its space; the file never shrinks.
+    *unreachable_max* seconds and a day: until then the answer may be held, and failures count.
     """
 
     application_id, schema, schema_version = APPLICATION_ID, SCHEMA, SCHEMA_VERSION
@@ -171,7 +161,7 @@ class SqliteStore(Store, SqliteFile):
     ) -> None:
         SqliteFile.__init__(self, Path(path).absolute())
         self._kept_for = unreachable_max + DAY
-        # Snapshots are dated by a clock that never steps, as the wall clock may.
+        # By a clock that never steps.
         self._wall_at_zero = time() - monotonic()
         self._writes = 0
         self._file: tuple[int, int] | None = None  # what the path was when opened
@@ -261,7 +251,7 @@ def _get(db: sqlite3.Connection, origin: str) -> Snapshot | None:
 
 
 def _used_until(snapshot: Snapshot) -> float:
-    """Return until when *snapshot* decides something, were it not for failures to come."""
+    """Until when it decides something, were it not for failures to come."""
     answer, failures, varies_at = snapshot
     return max(
         varies_at,
@@ -292,8 +282,7 @@ def _path(settings: BaseSettings) -> Path:
 
 
 def is_damage(error: sqlite3.DatabaseError) -> bool:
-    # SQLITE_CORRUPT and SQLITE_NOTADB are the codes that Python turns into this very
-    # class; the codes themselves are there from Python 3.11 on only.
+    # Python turns SQLITE_CORRUPT and SQLITE_NOTADB into this very class.
     return (
         type(error) is sqlite3.DatabaseError
         or isinstance(error, DamageError)
@@ -302,7 +291,7 @@ def is_damage(error: sqlite3.DatabaseError) -> bool:
 
 
 def set_aside(path: Path) -> Path:
-    """Rename the file or folder at *path*, and return what it is called now."""
+    """Rename the file or folder at *path*."""
     asides = (Path(f"{path}.damaged-{n}") for n in count(1))
     aside = next(each for each in asides if not each.exists())
     # A journal that stayed behind would be taken for the new file's.

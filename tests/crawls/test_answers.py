@@ -1,21 +1,26 @@
-"""Answers to robots.txt that the guide has no row for, in real crawls of local sites.
+"""What each kind of answer to robots.txt means, in real crawls of local sites: to us, and to Scrapy's own
+middleware.
 
-``ANSWERS``: what comes back for robots.txt, and whether ``/p`` is then fetched. Ids carry the
-project's checklist numbers. The kinds that the guide has are in ``test_kinds_of_answer.py``.
+``KINDS`` is the table of the guide, row by row; ``ANSWERS`` are others. ``/p`` is the page that is asked
+for; where there are rules, they disallow it, unless the row says otherwise. What an answer means by
+itself is in ``tests/access``. Ids carry the project's checklist numbers.
 """
 
 from __future__ import annotations
 
 import gzip
+import re
 import zlib
 from contextlib import ExitStack
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pytest
+import scrapy
 
 from scrapy_rep import RobotsForbidden, RobotsUnreachable
 from tests.crawls.test_one_pace import HANDLERS, by_handler
+from tests.documents import page
 from tests.site import Reply, Site, some_sites
 from tests.tls import server_context
 from tests.utils import Pages, coroutine_test, crawl, make_crawler
@@ -23,131 +28,171 @@ from tests.utils import Pages, coroutine_test, crawl, make_crawler
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-DISALLOW_P = "User-agent: *\nDisallow: /p\n"
+RULES = "User-agent: *\nDisallow: /p\n"
+LONG = "# comment\n" * 60_000  # 600 KB
+ALLOWED, FORBIDDEN, UNREACHABLE = "allowed", "forbidden", "forbidden for now"
+ELSEWHERE = "127.0.0.250"
+NO_SITE, NO_NAME, NO_TLS, TIMEOUT = (
+    *("connection refused", "host name not found", "TLS failure"),
+    "timeout",
+)
 
 Answers = dict[str, tuple[Any, str]]
 """By a name, what a site answers (for robots.txt, or by path), and what comes of its page."""
 
-ALLOWED, FORBIDDEN, UNREACHABLE = "allowed", "forbidden", "unreachable"
-
-LONG = "# comment\n" * 60_000  # 600 KB
-
 
 def rules(**kwargs: Any) -> Reply:
-    return Reply(DISALLOW_P, **kwargs)
+    return Reply(RULES, **kwargs)
 
 
 def redirect(to: str, status: int = 301) -> Reply:
-    return Reply(DISALLOW_P, status=status, headers={"Location": to})
-
-
-def hops(number: int) -> dict[str, Reply]:
-    """Return what leads to rules by so many redirects."""
-    steps = ["/robots.txt", *(f"/hop{hop}" for hop in range(1, number + 1))]
-    return {
-        **{one: redirect(other) for one, other in pairwise(steps)},
-        steps[-1]: rules(),
-    }
-
-
-PACKED = gzip.compress(DISALLOW_P.encode())
+    return Reply(RULES, status=status, headers={"Location": to})
 
 
 def coded(body: bytes | str, coding: str) -> Reply:
     return Reply(body, headers={"Content-Encoding": coding})
 
 
-BIG = gzip.compress(DISALLOW_P.encode() + b"# x\n" * 10_000_000, 1)
+def reset(body: bytes) -> Reply:
+    return Reply(raw=b"HTTP/1.1 200 OK\r\n\r\n" + body, broken=True)
+
+
+CUT = [reset(b"User-agent: *\n"), reset(b"User-agent: *\nDisal"), Reply(status=404)]
+WHOLE = Reply(raw=b"HTTP/1.0 200 OK\r\n\r\n" + RULES.encode())
+ALLOWS = Reply("User-agent: *\nAllow: /", status=503)
+OFF_SITE = Reply(status=301)
+
+# kind of answer -> the answer, what we make of it, what Scrapy's own middleware does
+KINDS: dict[str, tuple[Any, str, str]] = {
+    "200": (RULES, FORBIDDEN, FORBIDDEN),
+    "200, empty": ("", ALLOWED, ALLOWED),
+    "204": (Reply(status=204), ALLOWED, ALLOWED),
+    "200 with a BOM": ("\ufeff" + RULES, FORBIDDEN, FORBIDDEN),
+    "200 of HTML": ("<html><p>Hello</p></html>", ALLOWED, ALLOWED),
+    "200, over 512 KiB, the rule first": (RULES + LONG, FORBIDDEN, FORBIDDEN),
+    "200, over 512 KiB, the rule last": (LONG + RULES, ALLOWED, FORBIDDEN),
+    "301 to another site": (OFF_SITE, FORBIDDEN, ALLOWED),
+    "redirect loop": (redirect("/robots.txt", 302), ALLOWED, ALLOWED),
+    "401": (Reply("", status=401), ALLOWED, ALLOWED),
+    "403": (Reply("", status=403), ALLOWED, ALLOWED),
+    "404 with rules in its body": (Reply(RULES, status=404), ALLOWED, FORBIDDEN),
+    "410": (Reply("", status=410), ALLOWED, ALLOWED),
+    "407": (Reply("", status=407), UNREACHABLE, ALLOWED),
+    "429": (Reply("", status=429), UNREACHABLE, ALLOWED),
+    "500": (Reply("", status=500), UNREACHABLE, ALLOWED),
+    "503 that allows in its body": (ALLOWS, UNREACHABLE, ALLOWED),
+    TIMEOUT: (Reply(hang=True), UNREACHABLE, ALLOWED),
+    NO_SITE: ("", UNREACHABLE, ALLOWED),
+    NO_NAME: ("", UNREACHABLE, ALLOWED),
+    NO_TLS: (RULES, UNREACHABLE, ALLOWED),
+    "cut short": (Reply(RULES, cut=10), UNREACHABLE, ALLOWED),
+    "closed, without a Content-Length": (WHOLE, FORBIDDEN, FORBIDDEN),
+    "the same, cut short by a reset": (CUT, UNREACHABLE, ALLOWED),
+}
+PACKED = gzip.compress(RULES.encode())
+BIG = gzip.compress(RULES.encode() + b"# x\n" * 10_000_000, 1)
 ANSWERS: Answers = {
-    "38-203": (rules(status=203), FORBIDDEN),
-    "55-204": (rules(status=204), ALLOWED),
+    "33-200 of HTML with valid lines": (Reply("<html>\n" + RULES), FORBIDDEN),
     "55-206": (rules(status=206), UNREACHABLE),
-    "33-200 of HTML with valid lines": (Reply("<html>\n" + DISALLOW_P), FORBIDDEN),
-    "45-401": (rules(status=401), ALLOWED),
-    "45-403": (rules(status=403), ALLOWED),
-    "44-410": (rules(status=410), ALLOWED),
-    "D30-408": (rules(status=408), UNREACHABLE),
-    "D30-425": (rules(status=425), UNREACHABLE),
     "55-304 unasked": (rules(status=304), UNREACHABLE),
     "39-302 without Location": (rules(status=302), UNREACHABLE),
     "48-reset": (Reply(reset=True), UNREACHABLE),
     "33-gzip, unasked": (coded(PACKED, "gzip"), FORBIDDEN),
-    "33-deflate, unasked": (
-        coded(zlib.compress(DISALLOW_P.encode()), "deflate"),
-        FORBIDDEN,
-    ),
+    "33-deflate, unasked": (coded(zlib.compress(RULES.encode()), "deflate"), FORBIDDEN),
     "35-gzip of 40 MB": (coded(BIG, "gzip"), FORBIDDEN),
     "54-gzip cut short": (coded(PACKED[:-9], "gzip"), UNREACHABLE),
-    "33-gzip that is none": (coded(DISALLOW_P, "gzip"), UNREACHABLE),
-    "33-a coding nobody asked for": (coded(DISALLOW_P, "br"), UNREACHABLE),
+    "33-gzip that is none": (coded(RULES, "gzip"), UNREACHABLE),
+    "33-a coding nobody asked for": (coded(RULES, "br"), UNREACHABLE),
     **{
-        f"D32-{name}": (coded(DISALLOW_P, name), FORBIDDEN)
+        f"D32-{name}": (coded(RULES, name), FORBIDDEN)
         for name in ("UTF-8", "none", "text/plain")
     },
-    **{
-        f"39-{status}": (
-            {"/robots.txt": redirect("/elsewhere", status), "/elsewhere": DISALLOW_P},
-            FORBIDDEN,
-        )
-        for status in (301, 302, 303, 307, 308)
-    },
-    "39-five hops": (hops(5), FORBIDDEN),
-    "41-more are unavailable": (hops(6), ALLOWED),
-    "41-43-a loop": (redirect("/robots.txt"), ALLOWED),
-    **{
-        f"40-a redirect ends in {status}": (
-            {"/robots.txt": redirect("/gone"), "/gone": rules(status=status)},
-            expected,
-        )
-        for status, expected in ((404, ALLOWED), (503, UNREACHABLE))
-    },
+    "39-40-303, 307 and 503": (
+        {
+            "/robots.txt": redirect("/hop", 303),
+            "/hop": redirect("/gone", 307),
+            "/gone": rules(status=503),
+        },
+        UNREACHABLE,
+    ),
 }
-SLOW: Answers = {
-    "48-an octet at a time": (Reply("Allow: /\n" * 100, drip=0.05), UNREACHABLE),
-}
+DRIP = "48-an octet at a time"
+SLOW: Answers = {DRIP: (Reply("Allow: /\n" * 100, drip=0.05), UNREACHABLE)}
+
+
+class Went(NamedTuple):
+    """How a crawl of ``/p`` of many sites went, by the name of what each answers."""
+
+    outcomes: dict[str, str]
+    sites: dict[str, Site]
+    reasons: dict[str, str]
+
+
+def outcome_at(url: str, spider: Pages, reached: list[str]) -> tuple[str, str]:
+    """Return how a page went, and why."""
+    failures = [each for each in spider.failures if getattr(each, "url", "") == url]
+    if url in reached:
+        assert reached.count(url) == 1
+        assert not failures
+        return ALLOWED, ""
+    if not failures:  # Scrapy's own does not say for what it was
+        return FORBIDDEN, ""
+    (failure,) = failures
+    assert str(failure).startswith("Forbidden by robots.txt")
+    if isinstance(failure, RobotsUnreachable):
+        assert "unreachable" in failure.reason
+        return UNREACHABLE, failure.reason
+    assert isinstance(failure, RobotsForbidden)
+    return FORBIDDEN, failure.reason
+
+
+async def went(
+    answers: Iterable[tuple[str, Any]],
+    tls: Any = None,
+    elsewhere: dict[str, str] | None = None,
+    **settings: Any,
+) -> Went:
+    """Crawl ``/p`` of a site for each answer, and the URLs *elsewhere*, all at once."""
+    reached: list[str] = []
+    with ExitStack() as stack:
+        sites = {}
+        for number, (name, answer) in enumerate(answers, 1):
+            replies = answer if isinstance(answer, dict) else {"/robots.txt": answer}
+            own = {path: _copied(reply) for path, reply in replies.items()}
+            site = Site(own, host=f"127.0.0.{number}", tls=tls)
+            sites[name] = stack.enter_context(site)
+        urls = {name: site.url("/p") for name, site in sites.items()}
+        urls |= elsewhere or {}
+        crawler = make_crawler(**{"REP_TIMEOUT": 20, **settings})
+        crawler.signals.connect(
+            lambda request: reached.append(request.url),
+            scrapy.signals.request_reached_downloader,
+            weak=False,
+        )
+        # Where a spider stays that stays on its sites, as most do.
+        domains = [f"127.0.0.{number}" for number in range(1, 200)]
+        domains.append("no-such-host.invalid")
+        await crawl(crawler, urls=urls.values(), allowed_domains=domains)
+    found = {
+        name: outcome_at(url, crawler.spider, reached) for name, url in urls.items()
+    }
+    outcomes = {name: outcome for name, (outcome, _) in found.items()}
+    refused = sum(outcome != ALLOWED for outcome in outcomes.values())
+    assert crawler.stats.get_value("robotstxt/forbidden", 0) in {refused, None}
+    return Went(outcomes, sites, {name: reason for name, (_, reason) in found.items()})
+
+
+def _copied(reply: Any) -> Any:
+    """Return a list of its own, as a site takes from it."""
+    return reply.copy() if isinstance(reply, list) else reply
 
 
 async def outcome_of(site: Site, **settings: Any) -> tuple[str, Any]:
     """Crawl ``/p`` of *site*; return how it went, and the crawler."""
     crawler = make_crawler(**{"REP_TIMEOUT": 20, **settings})
     await crawl(crawler, urls=[site.url("/p")])
-    return read_outcome(site, crawler), crawler
-
-
-def read_outcome(site: Site, crawler: Any) -> str:
-    spider = crawler.spider
-    assert isinstance(spider, Pages)
-    failures = [each for each in spider.failures if each.url == site.url("/p")]
-    if site.url("/p") in spider.got:
-        assert site.count("/p") == 1
-        assert not failures
-        return ALLOWED
-    assert site.count("/p") == 0
-    (failure,) = failures
-    assert str(failure).startswith("Forbidden by robots.txt")
-    if isinstance(failure, RobotsUnreachable):
-        assert "unreachable" in failure.reason
-        return UNREACHABLE
-    assert isinstance(failure, RobotsForbidden)
-    return FORBIDDEN
-
-
-async def outcomes_of(
-    answers: Iterable[tuple[str, Any]], tls: Any = None, **settings: Any
-) -> tuple[dict[str, str], dict[str, Site]]:
-    """Crawl ``/p`` of a site for each answer, all at once; return how it went, and the sites."""
-    with ExitStack() as stack:
-        sites = {}
-        for number, (name, answer) in enumerate(answers, 1):
-            replies = answer if isinstance(answer, dict) else {"/robots.txt": answer}
-            site = Site(dict(replies), host=f"127.0.0.{number}", tls=tls)
-            sites[name] = stack.enter_context(site)
-        crawler = make_crawler(**{"REP_TIMEOUT": 20, **settings})
-        await crawl(crawler, urls=[site.url("/p") for site in sites.values()])
-    outcomes = {name: read_outcome(site, crawler) for name, site in sites.items()}
-    refused = sum(outcome != ALLOWED for outcome in outcomes.values())
-    assert crawler.stats.get_value("robotstxt/forbidden", 0) == refused
-    return outcomes, sites
+    reached = [site.url(path) for path in site.paths if path == "/p"]
+    return outcome_at(site.url("/p"), crawler.spider, reached)[0], crawler
 
 
 def given(answers: Answers) -> list[tuple[str, Any]]:
@@ -158,14 +203,45 @@ def expected_of(answers: Answers) -> dict[str, str]:
     return {name: expected for name, (_, expected) in answers.items()}
 
 
+async def went_of_kinds(more: Answers, slow: Answers, **settings: Any) -> Went:
+    """Return how it goes with each of KINDS and with *more*; and *slow* ones, with a timeout."""
+    kinds = {name: (answer, "") for name, (answer, *_) in KINDS.items()}
+    slow = {TIMEOUT: kinds.pop(TIMEOUT), **slow}
+    with Site({"/robots.txt": RULES}, host=ELSEWHERE) as other, Site() as gone:
+        OFF_SITE.headers["Location"] = other.url("/robots.txt")
+        gone.__exit__(None, None, None)
+        urls = {NO_SITE: gone.url("/p"), NO_NAME: "http://no-such-host.invalid/p"}
+        urls[NO_TLS] = other.url("/p").replace("http:", "https:")  # which it lacks
+        for name in urls:
+            del kinds[name]
+        prompt = await went(given(kinds | more), elsewhere=urls, **settings)
+        settings |= {"REP_TIMEOUT": 0.5, "DOWNLOAD_TIMEOUT": 0.5}
+        late = await went(given(slow), **settings)
+    return Went(*(one | other for one, other in zip(prompt, late, strict=True)))
+
+
 @pytest.mark.invariant1
-@pytest.mark.parametrize(("answers", "timeout"), [(ANSWERS, 20), (SLOW, 0.5)])
 @coroutine_test
-async def test_each_answer(answers, timeout):
-    outcomes, sites = await outcomes_of(given(answers), REP_TIMEOUT=timeout)
-    assert outcomes == expected_of(answers)
-    if answers is ANSWERS:
-        assert sites["41-43-a loop"].count("/robots.txt") == 6
+async def test_each_answer():
+    found = await went_of_kinds(ANSWERS, SLOW)
+    ours = {kind: ours for kind, (_, ours, _) in KINDS.items()}
+    assert found.outcomes == ours | expected_of(ANSWERS) | expected_of(SLOW)
+    for kind in (NO_SITE, NO_NAME, TIMEOUT, "cut short"):
+        assert kind in found.reasons[kind]
+    assert found.sites["redirect loop"].count("/robots.txt") == 6
+
+
+@coroutine_test
+async def test_built_in():
+    found = await went_of_kinds({}, {}, ADDONS={}, ROBOTSTXT_OBEY=True)
+    assert found.outcomes == {kind: theirs for kind, (_, _, theirs) in KINDS.items()}
+
+
+def test_table_of_the_guide():
+    text = page("robots_txt").read_text()
+    rows = re.findall(r"^([^\s=].*?)  +(\S.*?)  +(\S.*?)$", text, re.MULTILINE)
+    for kind, (_, ours, built_in) in KINDS.items():
+        assert (kind, ours, built_in) in rows
 
 
 # Page settings that must not change what robots.txt says.
@@ -185,13 +261,13 @@ PAGE_SETTINGS: list[dict[str, Any]] = [
 ]
 SOME_ANSWERS: Answers = {
     "200": (rules(), FORBIDDEN),
-    "long": (Reply(DISALLOW_P + LONG), FORBIDDEN),
+    "long": (Reply(RULES + LONG), FORBIDDEN),
     "cut short": (rules(cut=10), UNREACHABLE),
     "503": (Reply(status=503), UNREACHABLE),
     "gzip": (coded(PACKED, "gzip"), FORBIDDEN),
-    "redirect": ({"/robots.txt": redirect("/x"), "/x": DISALLOW_P}, FORBIDDEN),
+    "redirect": ({"/robots.txt": redirect("/x"), "/x": RULES}, FORBIDDEN),
     "42-meta refresh": (
-        Reply('<meta http-equiv="refresh" content="0; url=/elsewhere">\n' + DISALLOW_P),
+        Reply('<meta http-equiv="refresh" content="0; url=/elsewhere">\n' + RULES),
         FORBIDDEN,
     ),
 }
@@ -201,20 +277,23 @@ SOME_ANSWERS: Answers = {
 @coroutine_test
 async def test_page_settings_change_nothing(settings, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)  # where the HTTP cache is
-    outcomes, sites = await outcomes_of(given(SOME_ANSWERS), **settings)
-    assert outcomes == expected_of(SOME_ANSWERS)
-    assert {site.count("/robots.txt") for site in sites.values()} == {1}
+    found = await went(given(SOME_ANSWERS), **settings)
+    assert found.outcomes == expected_of(SOME_ANSWERS)
+    assert {site.count("/robots.txt") for site in found.sites.values()} == {1}
 
 
 HTTP_10 = b"HTTP/1.0 200 OK\r\n\r\n"
-FILE = DISALLOW_P.encode()
+FILE = RULES.encode()
 
 
-ENDS = {
-    "twice the same": ([FILE, FILE], FORBIDDEN),
-    "twice empty": ([b"", b""], ALLOWED),
-    "cut short": ([FILE[:13], FILE], UNREACHABLE),
-    "then cut short": ([FILE, FILE[:13]], UNREACHABLE),
+ENDS: Answers = {
+    name: ([Reply(raw=HTTP_10 + body) for body in bodies], expected)
+    for name, bodies, expected in (
+        ("twice the same", [FILE, FILE], FORBIDDEN),
+        ("twice empty", [b"", b""], ALLOWED),
+        ("cut short", [FILE[:13], FILE], UNREACHABLE),
+        ("then cut short", [FILE, FILE[:13]], UNREACHABLE),
+    )
 }
 
 
@@ -223,15 +302,9 @@ ENDS = {
 @coroutine_test
 async def test_54_a_body_whose_end_is_not_told(tls, tmp_path):
     """RFC 9112 9.8: the end of a connection may be that of the body, or may not."""
-    outcomes, sites = await outcomes_of(
-        (
-            (name, [Reply(raw=HTTP_10 + body) for body in bodies])
-            for name, (bodies, _) in ENDS.items()
-        ),
-        tls=server_context(tmp_path) if tls else None,
-    )
-    assert outcomes == {name: expected for name, (_, expected) in ENDS.items()}
-    assert {site.count("/robots.txt") for site in sites.values()} == {2}
+    found = await went(given(ENDS), tls=server_context(tmp_path) if tls else None)
+    assert found.outcomes == expected_of(ENDS)
+    assert {site.count("/robots.txt") for site in found.sites.values()} == {2}
 
 
 CHUNKED = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n%x\r\n%b\r\n0\r\n\r\n"
@@ -243,19 +316,20 @@ CHUNKED = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n%x\r\n%b\r\n0\r
 async def test_54_whose_end_is_told_is_asked_for_once(name):
     answers = {
         "chunked": Reply(raw=CHUNKED % (len(FILE), FILE)),
-        "length": Reply(DISALLOW_P),
+        "length": Reply(RULES),
         "neither": Reply(raw=HTTP_10 + FILE),
         "no content": Reply(status=204),
     }
-    outcomes, sites = await outcomes_of(answers.items(), **by_handler(name, "http"))
-    assert list(outcomes.values()) == [FORBIDDEN, FORBIDDEN, FORBIDDEN, ALLOWED]
-    assert [site.count("/robots.txt") for site in sites.values()] == [1, 1, 2, 1]
+    found = await went(answers.items(), **by_handler(name, "http"))
+    assert [*found.outcomes.values()] == [FORBIDDEN, FORBIDDEN, FORBIDDEN, ALLOWED]
+    asked = [site.count("/robots.txt") for site in found.sites.values()]
+    assert asked == [1, 1, 2, 1]
 
 
 @pytest.mark.parametrize("tls", [True, False], ids=["31-scheme", "32-port"])
 @coroutine_test
 async def test_each_origin_has_rules_of_its_own(tls, tmp_path):
-    one = Site({"/robots.txt": DISALLOW_P})
+    one = Site({"/robots.txt": RULES})
     context = server_context(tmp_path) if tls else None
     two = Site({"/robots.txt": "User-agent: *\nDisallow: /q\n"}, tls=context)
     with one, two:
@@ -272,7 +346,7 @@ def in_utf8(value: str) -> str:
 
 @coroutine_test
 async def test_39_40_rules_found_elsewhere_apply_here():
-    other = Site({"/elsewhere": DISALLOW_P})
+    other = Site({"/elsewhere": RULES})
     with other, Site() as site:
         site.replies["/robots.txt"] = redirect(other.url("/elsewhere"))
         outcome, _ = await outcome_of(site)
@@ -354,7 +428,7 @@ async def test_43_a_redirect_to_nowhere_is_unreachable_once(caplog):
 
 @coroutine_test
 async def test_35_robots_txt_of_10_mb_is_read_up_to_the_limit():
-    body = DISALLOW_P.encode() + b"Disallow: /abcdefghijklmnopq\n" * 360_000
+    body = RULES.encode() + b"Disallow: /abcdefghijklmnopq\n" * 360_000
     with Site({"/robots.txt": body}) as site:
         outcome, crawler = await outcome_of(site)
     assert outcome == FORBIDDEN
@@ -422,7 +496,7 @@ async def test_47_unreachable_is_asked_again_after_a_pause(failures, delays, pau
 @coroutine_test
 async def test_time_in_the_slot_is_no_time_of_the_fetch():
     """A robots.txt that has to wait for its turn has all of REP_TIMEOUT from then on."""
-    robots = {"/robots.txt": DISALLOW_P}
+    robots = {"/robots.txt": RULES}
     # On one host, so in one slot.
     with Site({"/a": "a", **robots}) as one, Site({"/b": "b", **robots}) as other:
         crawler = make_crawler(REP_TIMEOUT=0.4, DOWNLOAD_DELAY=0.7)

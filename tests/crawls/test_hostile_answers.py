@@ -16,22 +16,22 @@ from scrapy.utils.reactor import is_reactor_installed
 from scrapy_rep.store.sqlite import SqliteStore
 from tests.crawls.test_answers import (
     ALLOWED,
-    DISALLOW_P,
     FORBIDDEN,
+    RULES,
     UNREACHABLE,
     Answers,
     expected_of,
     given,
     outcome_of,
-    outcomes_of,
     redirect,
+    went,
 )
 from tests.site import Reply, Site
 from tests.snapshots import snapshot_of
 from tests.utils import Pages, coroutine_test, crawl, make_crawler
 
 SOON = 30.0  # seconds; a machine that is busy is slow, but a hang is longer
-BODY = DISALLOW_P.encode()
+BODY = RULES.encode()
 
 
 def raw(
@@ -153,7 +153,7 @@ TABLES = [CLEAN_CLOSES, OTHER_ENDS, STATUSES, RETRY_AFTER, BOMBS, BODIES]
 @coroutine_test
 async def test_garbage_allows_nothing():
     start = monotonic()
-    outcomes, _ = await outcomes_of(GARBAGE.items())
+    outcomes = (await went(GARBAGE.items())).outcomes
     assert set(outcomes.values()) == {FORBIDDEN, UNREACHABLE}
     assert monotonic() - start < SOON
 
@@ -163,7 +163,7 @@ async def test_garbage_allows_nothing():
 async def test_each_answer_is_what_it_is():
     all_of_them = {name: row for table in TABLES for name, row in table.items()}
     start = monotonic()
-    outcomes, _ = await outcomes_of(given(all_of_them))
+    outcomes = (await went(given(all_of_them))).outcomes
     assert outcomes == expected_of(all_of_them)
     assert monotonic() - start < SOON
 
@@ -192,8 +192,8 @@ HEADERS = [
 @pytest.mark.invariant1
 @coroutine_test
 async def test_headers_of_garbage_hide_no_rule():
-    answers = {str(each): Reply(DISALLOW_P, headers=each) for each in HEADERS}
-    outcomes, _ = await outcomes_of(answers.items())
+    answers = {str(each): Reply(RULES, headers=each) for each in HEADERS}
+    outcomes = (await went(answers.items())).outcomes
     for headers, outcome in outcomes.items():
         # Without a reactor Scrapy cannot read a header that is not UTF-8, and says so.
         unread = not is_reactor_installed() and not headers.isascii()
@@ -203,7 +203,7 @@ async def test_headers_of_garbage_hide_no_rule():
 @pytest.mark.parametrize(
     "reply",
     [
-        Reply(DISALLOW_P * 100, drip=0.5),
+        Reply(RULES * 100, drip=0.5),
         Reply(raw=b"HTTP/1.1 200 OK\r\nX: " + b"x" * 1000, drip=0.5),
     ],
     ids=["body", "headers"],
@@ -211,7 +211,7 @@ async def test_headers_of_garbage_hide_no_rule():
 @coroutine_test
 async def test_an_octet_each_half_second(reply):
     # Each octet is in time, all of them are not; and the other site does not wait.
-    other = Site({"/robots.txt": DISALLOW_P}, host="127.0.0.2")
+    other = Site({"/robots.txt": RULES}, host="127.0.0.2")
     start = monotonic()
     with other, Site({"/robots.txt": reply}) as site:
         crawler = make_crawler(REP_TIMEOUT=1.5, CONCURRENT_REQUESTS=1)
@@ -231,12 +231,11 @@ LOCATIONS = [
 
 @coroutine_test
 async def test_redirects_to_garbage_end():
-    outcomes, sites = await outcomes_of(
+    found = await went(
         (each, redirect(each.encode().decode("latin-1"), 302)) for each in LOCATIONS
     )
-    assert len(outcomes) == len(LOCATIONS)
     # robots.txt, hops, and perhaps the page
-    assert all(len(site.hits) <= 1 + 6 + 1 for site in sites.values())
+    assert all(len(site.hits) <= 1 + 6 + 1 for site in found.sites.values())
 
 
 @pytest.mark.parametrize(
@@ -278,7 +277,7 @@ async def test_a_body_longer_than_it_says():
 @coroutine_test
 async def test_a_store_may_hold_validators_that_no_site_has_sent(tmp_path):
     path = tmp_path / "robots.sqlite"
-    with Site({"/robots.txt": DISALLOW_P}) as site:
+    with Site({"/robots.txt": RULES}) as site:
         store = SqliteStore(path)
         kept = snapshot_of(status=200, url=site.url("/robots.txt"), etag='"\u30c4"')
         await store.put(site.origin, kept)

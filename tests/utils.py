@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import inspect
 import time
+import tracemalloc
+from contextlib import contextmanager
 from functools import wraps
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
@@ -29,7 +32,7 @@ from scrapy_rep.store import Store
 from tests.wire import STAMPED
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Coroutine, Iterable
+    from collections.abc import Callable, Coroutine, Iterable, Iterator
     from pathlib import Path
     from threading import Event
 
@@ -156,6 +159,17 @@ async def sleep(seconds: float) -> None:
     done: Deferred[None] = Deferred()
     call_later(seconds, done.callback, None)
     await maybe_deferred_to_future(done)
+
+
+@contextmanager
+def traced() -> Iterator[Callable[[], tuple[int, int]]]:
+    """Give what returns how many octets the block has taken so far, and at the most."""
+    gc.collect()
+    tracemalloc.start()
+    try:
+        yield tracemalloc.get_traced_memory
+    finally:
+        tracemalloc.stop()
 
 
 class Pages(scrapy.Spider):

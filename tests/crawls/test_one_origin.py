@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import gc
 import sys
-import tracemalloc
 from math import inf
 from typing import TYPE_CHECKING, Any
 
@@ -27,6 +26,7 @@ from tests.utils import (
     coroutine_test,
     crawl,
     make_crawler,
+    traced,
     until,
 )
 
@@ -316,17 +316,13 @@ def learned(number: int) -> Learned:
 
 def test_what_is_shared_weighs_honestly():
     names = ["cache-control", "content-type", "date", "etag", "server", "vary"]
-    gc.collect()
-    tracemalloc.start()
-    try:
+    with traced() as memory:
         shared = Bounded(2**30, Learned.weight)
         for number in range(1000):
             fields = {name: [f"{name} of {number}"] for name in names}
             outcome = learned(number).outcome._replace(fields=fields)
             shared.put(f"https://{number}.example", Learned(outcome, 1.5, None))
-        held = tracemalloc.get_traced_memory()[0]
-    finally:
-        tracemalloc.stop()
+        held, _ = memory()
     assert 0.7 < shared.weight / held < 1.5
 
 

@@ -14,10 +14,11 @@ from scrapy_rep.protocol.ruleset import RuleSet
 from scrapy_rep.store import MemoryStore
 from tests.policies.test_service import AGENT, ORIGIN, Answer, Crawl
 from tests.policies.test_service import Site as Answers
-from tests.site import Reply, Site
+from tests.site import Site
 from tests.utils import GOES_ON, Pages, coroutine_test, crawl, make_crawler, sleep
 
 FILLING = "# filling\n" * (LARGE_SIZE // 10 + 1)
+DENIES_ALL = "User-agent: *\nDisallow: /\n"
 RULES = (
     "User-agent: *\nDisallow: /p\nDisallow: /*a\n\nUser-agent: other\nDisallow: /o\n"
 )
@@ -33,17 +34,11 @@ async def test_the_event_loop_goes_on_meanwhile():
     assert await maybe_deferred_to_future(waits) is True
     thread = await maybe_deferred_to_future(others)
     assert thread is not threading.current_thread()
+    with pytest.raises(ZeroDivisionError):  # where it is wanted
+        await bound.aside(lambda: 1 // 0)
     bound.close()
     thread.join(60)
     assert not thread.is_alive()
-
-
-@coroutine_test
-async def test_what_cannot_be_read_raises_where_it_is_wanted():
-    bound = FetchBound(GOES_ON, 1, 1)
-    with pytest.raises(ZeroDivisionError):
-        await bound.aside(lambda: 1 // 0)
-    bound.close()
 
 
 class Asking(Pages):
@@ -56,9 +51,16 @@ class Asking(Pages):
             yield Request(url, meta=meta, errback=self.failed, dont_filter=True)
 
 
-@pytest.mark.parametrize("filling", [FILLING, ""], ids=["large", "small"])
+@pytest.mark.parametrize(
+    ("body", "got", "lines"),
+    [
+        pytest.param(RULES + FILLING, ["o", "p", "x", "x"], {2, 6}, id="large"),
+        pytest.param(RULES, ["o", "p", "x", "x"], {2, 6}, id="small"),
+        pytest.param(DENIES_ALL + FILLING, [], {2}, id="large, denies all"),
+    ],
+)
 @coroutine_test
-async def test_a_crawl_reads_large_files_aside(filling, monkeypatch):
+async def test_a_crawl_reads_large_files_aside(body, got, lines, monkeypatch):
     by: dict[str, set[Any]] = {"rules": set(), "reasons": set()}
     compile_rules, scored = RuleSet.compile, RuleSet.scored
 
@@ -73,39 +75,15 @@ async def test_a_crawl_reads_large_files_aside(filling, monkeypatch):
 
     monkeypatch.setattr(RuleSet, "compile", compile_by)
     monkeypatch.setattr(RuleSet, "scored", scored_by)
-    with Site({"/robots.txt": Reply(body=(RULES + filling).encode())}) as site:
+    with Site({"/robots.txt": body}) as site:
         crawler = make_crawler(Asking)
         await crawl(crawler, urls=[site.url("/p"), site.url("/o"), site.url("/x")])
-        got = sorted(url.rpartition("/")[2] for url in crawler.spider.got)
-    refused = sorted(str(failure.verdict.rule) for failure in crawler.spider.failures)
-    assert got == ["o", "p", "x", "x"]
-    assert len(refused) == 2
-    assert "line=2" in refused[1]
-    assert "line=6" in refused[0]
-    here = {threading.current_thread()}
+    spider, here = crawler.spider, {threading.current_thread()}
+    assert sorted(url.rpartition("/")[2] for url in spider.got) == got
+    assert {failure.verdict.rule.line for failure in spider.failures} == lines
     for threads in by.values():
         assert threads
-        assert (threads == here) is not bool(filling)
-        assert not (filling and here & threads)
-
-
-@coroutine_test
-async def test_a_file_that_denies_all_is_explained_aside(monkeypatch):
-    by, scored = set(), RuleSet.scored
-
-    def scored_by(self: RuleSet) -> Any:
-        if self.by_score is None:
-            by.add(threading.current_thread())
-        return scored(self)
-
-    monkeypatch.setattr(RuleSet, "scored", scored_by)
-    body = ("User-agent: *\nDisallow: /\n" + FILLING).encode()
-    with Site({"/robots.txt": Reply(body=body)}) as site:
-        crawler = make_crawler(Pages)
-        await crawl(crawler, urls=[site.url("/p")])
-    assert not crawler.spider.got
-    assert by
-    assert threading.current_thread() not in by
+        assert threads.isdisjoint(here) if body.endswith(FILLING) else threads == here
 
 
 @coroutine_test

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import gc
 import random
-import tracemalloc
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from functools import partial
@@ -28,7 +27,7 @@ from scrapy_rep.store import MemoryStore, Snapshot
 from scrapy_rep.store.sqlite import SqliteStore
 from tests.policies.test_service import AGENT, DAY, HOUR, Answer, Clock, Crawl, Site
 from tests.snapshots import snapshot_of
-from tests.utils import NO_BOUND
+from tests.utils import NO_BOUND, traced
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -121,18 +120,13 @@ def test_what_falls_out_is_remembered_in_less_memory_than_its_policy_takes(monke
 
 def test_what_is_remembered_weighs_honestly():
     cache = PolicyCache(0)
-    gc.collect()
-    tracemalloc.start()
-    try:
+    with traced() as memory:
         for number in range(1000):
             entry = known(number, Policy.allow_all())
-            entry.snapshot = snapshot_of(
-                status=200, body=robots_txt(5, random.Random(number)), url=entry.key
-            )
+            body = robots_txt(5, random.Random(number))
+            entry.snapshot = snapshot_of(status=200, body=body, url=entry.key)
             cache.keep(entry)
-        held = tracemalloc.get_traced_memory()[0]
-    finally:
-        tracemalloc.stop()
+        held, _ = memory()
     assert 0.7 < cache.fallen.weight / held < 1.3
 
 
@@ -204,10 +198,8 @@ def test_a_weight_is_what_a_policy_takes_once_it_is_in_use(make, rules, use):
     octets = sum(map(len, bodies))
     cache = PolicyCache(2**40)
     use(parse(bodies[0]))  # what is made once, such as compiled patterns
-    gc.collect()
-    tracemalloc.start()
-    try:
-        before, _ = tracemalloc.get_traced_memory()
+    with traced() as memory:
+        before, _ = memory()
         for number, body in enumerate(bodies):
             entry = known(number, parse(body))
             entry.snapshot = snapshot_of(status=200, body=body, url=entry.key * 2)
@@ -216,9 +208,7 @@ def test_a_weight_is_what_a_policy_takes_once_it_is_in_use(make, rules, use):
         del entry
         forget_explanations()
         gc.collect()
-        held = tracemalloc.get_traced_memory()[0] - before + octets
-    finally:
-        tracemalloc.stop()
+        held = memory()[0] - before + octets
     assert cache.weight / held > 0.45
     # Of a large file what explains is counted, be it made or not; and comments are as rules.
     assert cache.weight / held < (8 if len(bodies[0]) > LARGE_SIZE else 2.5)
@@ -251,17 +241,13 @@ def test_the_rules_of_many_agents_are_bounded_by_the_file():
         + "".join(f"Disallow: /{bit}/{number}\n" for number in range(400))
         for bit, group in enumerate(groups)
     )
-    gc.collect()
-    tracemalloc.start()
-    try:
+    with traced() as memory:
         policy = parse(text)
         for agent in agents:
             for bit in range(5):
                 allowed = policy.allowed(f"/{bit}/7", f"a{agent}")
                 assert allowed is not bool(agent >> bit & 1)
-        held = tracemalloc.get_traced_memory()[0]
-    finally:
-        tracemalloc.stop()
+        held, _ = memory()
     assert held < 2 * parse(text).size_bytes()
 
 

@@ -341,16 +341,6 @@ async def test_a_refresh_is_needed_by_nobody_whom_the_copy_serves(clock):
     site.release()
 
 
-@service_test
-async def test_a_strict_site_is_not_served_from_an_old_copy(clock, make_store):
-    site = Site(Answer(headers={"Cache-Control": "max-age=1000, must-revalidate"}))
-    crawl = Crawl(site, make_store())
-    await crawl.allows()
-    site.answer = NO_RULES
-    clock.to(1000)
-    assert await crawl.allows()  # it waited
-
-
 @pytest.mark.parametrize(
     ("first", "again"),
     [(GOOD, UNCHANGED), (Answer(), Answer())],

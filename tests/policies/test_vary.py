@@ -128,18 +128,6 @@ async def test_each_agent_has_a_copy_with_a_life_of_its_own(clock, make_store):
 
 
 @service_test
-async def test_one_fetch_for_all_of_an_agent_who_wait(clock, make_store):
-    site = ByAgent(one=varied("/a"), two=varied("/b"), three=varied("/c"))
-    crawl = Run(site, make_store())
-    for _ in range(2):
-        agents = [ONE, TWO, THREE] * 20
-        waiting = [deferred_from_coro(crawl.forbids(agent)) for agent in agents]
-        found = [await maybe_deferred_to_future(request) for request in waiting]
-        assert found == list("abc") * 20
-        assert sorted(site.asked_as) == [ONE, THREE, TWO]
-
-
-@service_test
 async def test_one_fetch_for_each_request_where_nothing_is_kept(clock):
     site = ByAgent(
         **{agent: varied("/a", **{"Cache-Control": "no-store"}) for agent in (ONE, TWO)}
@@ -190,6 +178,7 @@ async def test_a_304_that_varies_moves_the_copy_whole(clock, make_lasting_store,
     crawl = Run(site, store)
     assert await crawl.forbid(ONE, TWO) == f"{found} b"
     assert site.asked_as == [ONE, ONE, TWO]
+    assert crawl.crawler.stats.get_value("rep/origins") == 1
 
 
 @service_test
@@ -232,16 +221,6 @@ async def test_a_failure_that_does_not_vary_is_of_all(clock, make_store):
     crawl = Run(site, make_store())
     assert await crawl.forbid(ONE, TWO) == "abc abc"
     assert len(site.asked) == 1
-
-
-@service_test
-async def test_no_fetch_after_a_restart(clock, tmp_path):
-    site = ByAgent(one=varied("/a"), two=varied("/b"))
-    for agents, found in (((ONE, TWO), "a b"), ((TWO, ONE), "b a"), ((ONE,), "a")):
-        crawl = Run(site, SqliteStore(tmp_path / "robots.sqlite"))
-        assert await crawl.forbid(*agents) == found
-        assert site.asked_as == [ONE, TWO]
-        assert crawl.crawler.stats.get_value("rep/origins") == 1
 
 
 class ForgetfulStore(DictStore):

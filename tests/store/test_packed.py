@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import tracemalloc
 import zlib
 from typing import Any
 
@@ -12,6 +11,7 @@ import pytest
 from scrapy_rep.protocol.decoding import MAX_SIZE
 from scrapy_rep.store import Snapshot, pack, unpack
 from tests.snapshots import changed, snapshot_of
+from tests.utils import traced
 
 KEY = "https://example.com ExampleBot"
 GOOD = snapshot_of(
@@ -135,13 +135,10 @@ def test_what_is_something_else_is_refused(packed):
 
 def test_memory_for_a_bomb_is_bounded():
     bomb = zlib.compress(bytes(100 * 2**20))
-    tracemalloc.start()
-    try:
+    with traced() as memory:
         with pytest.raises(ValueError, match="too long"):
             unpack(KEY, bomb)
-        _, most = tracemalloc.get_traced_memory()
-    finally:
-        tracemalloc.stop()
+        _, most = memory()
     assert most < 5 * MAX_SIZE
 
 

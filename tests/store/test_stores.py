@@ -92,31 +92,26 @@ async def test_get_gives_what_was_put(make, snapshot):
     store = make()
     await store.put(ORIGIN, snapshot)
     assert await store.get(ORIGIN) == snapshot
-    await store.close()
+    for _ in range(2):
+        await store.close()
 
 
-@pytest.mark.parametrize(
-    "origin",
-    [
-        "",
-        "http://[::1]:8080",
-        "https://example.com:65535",
-        "https://EXAMPLE.com",
-        "https://example.com ",
-        "https://bücher.example",
-        "https://😀",
-        "'; DROP TABLE robots; --",
-        "\x00",
-        "https://" + "a" * 5000,
-    ],
-)
+NAMES = [
+    *("", "http://[::1]:8080", "https://example.com:65535", "https://EXAMPLE.com"),
+    *("https://example.com ", "https://bücher.example", "https://😀", "\x00"),
+    *("'; DROP TABLE robots; --", "https://" + "a" * 5000),
+]
+
+
 @coroutine_test
-async def test_origins_are_only_names(make, origin):
+async def test_origins_are_only_names(make):
     store = make()
-    await store.put(ORIGIN, GOOD)
-    await store.put(origin, UNKNOWN)
-    assert await store.get(origin) == UNKNOWN
-    assert await store.get(ORIGIN) == GOOD
+    kept = {ORIGIN: GOOD}
+    kept |= {name: changed(GOOD, etag=str(at)) for at, name in enumerate(NAMES)}
+    for origin, snapshot in kept.items():
+        await store.put(origin, snapshot)
+    for origin, snapshot in kept.items():
+        assert await store.get(origin) == snapshot
     await store.close()
 
 
@@ -198,11 +193,4 @@ async def test_many_at_once(make):
         assert [snapshot.answer.checked for snapshot in answers[1::2]] == [
             4e9 + number for number in range(100)
         ]
-    await store.close()
-
-
-@coroutine_test
-async def test_close_again(make):
-    store = make()
-    await store.close()
     await store.close()

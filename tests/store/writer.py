@@ -49,16 +49,15 @@ def own(name: str, number: int) -> str:
     return f"https://{name}-{number % ORIGINS}.example"
 
 
-async def write(path: str, name: str, numbers: range | count[int]) -> None:
+async def write(path: str, name: str) -> None:
     """Put sample after sample, and say which number has been kept."""
     store = SqliteStore(path)
-    for number in numbers:
+    for number in count():
         snapshot = sample(name, number)
         await store.put(own(name, number), snapshot)
         await store.put(own("shared", number), snapshot)
         await store.touch(own(name, number), snapshot)
         print(number, flush=True)
-    await store.close()
 
 
 if __name__ == "__main__":
@@ -66,5 +65,4 @@ if __name__ == "__main__":
 
     # Scrapy 2.14 has no other way to run.
     install_reactor("twisted.internet.asyncioreactor.AsyncioSelectorReactor")
-    path, name, total = sys.argv[1:]
-    asyncio.run(write(path, name, range(int(total)) if int(total) else count()))
+    asyncio.run(write(*sys.argv[1:]))

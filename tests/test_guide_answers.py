@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import shlex
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 import scrapy
@@ -14,6 +14,7 @@ from scrapy.pipelines.files import FilesPipeline
 from scrapy_rep.commands.terminal import CHOICE, OPTION, pages
 from tests.documents import (
     DOCUMENTS,
+    PACKAGE,
     README,
     ROOT,
     blocks,
@@ -24,11 +25,8 @@ from tests.documents import (
     snippet,
 )
 from tests.site import Site
-from tests.test_readme import DISALLOW_P, executed, items_of
+from tests.test_readme import DISALLOW_P, executed, items_of, settings_of
 from tests.utils import Pages, coroutine_test, crawl, make_crawler
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 
 def answers() -> dict[str, dict[str, list[str]]]:
@@ -91,6 +89,9 @@ def test_programs_and_files_that_are_named_are_there(path):
     for name in re.findall(r"``((?:tests|scrapy_rep|example|docs)/[\w./*]+)``", text):
         folders = (ROOT, ROOT / "scrapy_rep", ROOT / "example_project")
         assert any(list(folder.glob(name)) for folder in folders), name
+    if (path.name, path.parent.parent) == ("README.rst", PACKAGE):  # a room's page
+        for name in re.findall(r"``([\w/]+\.(?:py|sql))``", text):
+            assert any((folder / name).exists() for folder in (path.parent, PACKAGE))
 
 
 @coroutine_test
@@ -132,21 +133,16 @@ async def paths_with(settings: dict[str, Any]) -> list[str]:
         return site.paths
 
 
-def settings_of(part: str, name: str, folder: Path) -> dict[str, Any]:
-    names = executed(snippet(part, page(name)), folder)
-    return {key: value for key, value in names.items() if key.isupper()}
-
-
 @coroutine_test
 async def test_a_whole_crawl_is_exempt(tmp_path, caplog):
-    settings = settings_of('"scrapy_rep.Addon": None', "how", tmp_path)
+    settings = settings_of('"scrapy_rep.Addon": None', page("how"), tmp_path)
     assert await paths_with(settings) == ["/p"]
     assert "WARNING" not in {record.levelname for record in caplog.records}
 
 
 @coroutine_test
 async def test_switched_off(tmp_path):
-    settings = settings_of("TEST_SETTINGS", "testing", tmp_path)["TEST_SETTINGS"]
+    settings = settings_of("TEST_SETTINGS", page("testing"), tmp_path)["TEST_SETTINGS"]
     crawler = make_crawler(**settings)
     with Site({"/robots.txt": DISALLOW_P}) as site:
         await crawl(crawler, urls=[site.url("/p")])
@@ -171,8 +167,8 @@ async def test_another_parser_is_not_used():
 
 
 def test_what_scrapy_redis_has_set_stays(tmp_path):
-    theirs = settings_of("SCHEDULER_PERSIST", "moving", tmp_path)
-    ours = settings_of("REP_FLEET_PERSIST", "moving", tmp_path)
+    theirs = settings_of("SCHEDULER_PERSIST", page("moving"), tmp_path)
+    ours = settings_of("REP_FLEET_PERSIST", page("moving"), tmp_path)
     crawler = make_crawler(None, **theirs)
     for name in ("SCHEDULER", "DUPEFILTER_CLASS"):
         assert crawler.settings[name] == theirs[name]

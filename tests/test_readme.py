@@ -51,6 +51,12 @@ def executed(code: str, folder: Path) -> dict[str, Any]:
     return names
 
 
+def settings_of(part: str, path: Path, folder: Path) -> dict[str, Any]:
+    """Return the settings that a snippet has."""
+    names = executed(snippet(part, path), folder)
+    return {name: value for name, value in names.items() if name.isupper()}
+
+
 def spider(part: str, path: Path, site: Site, folder: Path) -> type[scrapy.Spider]:
     """Return the spider of a snippet, which crawls *site* in place of example.com."""
     code = snippet(part, path).replace("https://example.com", site.origin)
@@ -147,17 +153,11 @@ def test_links_lead_to_documents_and_titles_that_there_are(path):
 )
 @coroutine_test
 async def test_settings_that_enable(part, path, tmp_path):
-    settings = executed(snippet(part, path), tmp_path)
-    settings = {name: settings[name] for name in settings if name.isupper()}
+    settings = settings_of(part, path, tmp_path)
     with Site({"/robots.txt": DISALLOW_P}) as site:
         crawler = make_crawler(**{"ADDONS": {}, **settings})
         await crawl(crawler, urls=[site.url("/p"), site.url("/q")])
         assert site.paths == ["/robots.txt", "/q"]
-
-
-def test_meta_snippet(tmp_path):
-    request = executed(snippet("robotstxt_url", page("spider")), tmp_path)["request"]
-    assert request.meta["robotstxt_url"] in request.url
 
 
 @coroutine_test
@@ -243,8 +243,7 @@ async def test_page_rules_snippet(tmp_path):
 
 @coroutine_test
 async def test_preferences_snippets(tmp_path):
-    settings = executed(snippet("REP_PURPOSE", page("pages")), tmp_path)
-    settings = {name: settings[name] for name in settings if name.isupper()}
+    settings = settings_of("REP_PURPOSE", page("pages"), tmp_path)
     rules = "License: https://example.com/rsl.xml\nUser-agent: *\nContent-Usage: train-ai=n\n"
     with Site({"/robots.txt": rules}) as site:
         _, items = await items_of(spider("Licensed", page("pages"), site, tmp_path))
@@ -266,7 +265,7 @@ async def test_preferences_snippets(tmp_path):
 
 @coroutine_test
 async def test_evidence_snippets(tmp_path):
-    settings = executed(snippet("REP_AUDIT_URI", page("audit")), tmp_path)
+    settings = settings_of("REP_AUDIT_URI", page("audit"), tmp_path)
     uri = f"{tmp_path}/{settings['REP_AUDIT_URI']}"
     with Site({"/robots.txt": DISALLOW_P}) as site:
         _, items = await items_of(
@@ -504,17 +503,6 @@ async def test_the_next_crawl_knows(whose, fetched, tmp_path):
             await crawl(crawler, urls=[site.url("/p"), site.url("/q")])
         assert site.count("/robots.txt") == fetched
         assert site.count("/p") == 0
-
-
-@coroutine_test
-async def test_built_in_takes_an_exemption_to_other_sites():
-    other = Site({"/robots.txt": DISALLOW_P}, host="127.0.0.2")
-    with other, Site() as site:
-        location = {"Location": other.url("/p")}
-        site.replies["/a"] = Reply(status=302, headers=location)
-        crawler = make_crawler(**BUILT_IN)
-        await crawl(crawler, urls=[site.url("/a")], meta={"dont_obey_robotstxt": True})
-        assert other.paths == ["/p"]
 
 
 @coroutine_test

@@ -27,7 +27,7 @@ class Copy(Event):
     origin: str
     """Whose robots.txt decided."""
     state: str = "unknown"
-    """Of that: "fetched"; "unavailable", there is none; "denied", see REP_DENY_STATUSES;
+    """What is known: "fetched"; "unavailable", there is none; "denied", see REP_DENY_STATUSES;
     "holding", an earlier copy while it cannot be fetched; "unreachable"; "given up", for
     REP_UNREACHABLE_MAX; "unknown"."""
     status: int | None = None

@@ -24,7 +24,7 @@ MAX_TOKENS = 20
 
 
 class Began(Event):
-    """The first line of a file."""
+    """The crawl begins: the first line of its audit."""
 
     audit = "crawl"
     format: int | None
@@ -43,7 +43,7 @@ class Began(Event):
 
 
 class Ended(Event):
-    """The last line, unless the crawl was killed."""
+    """The crawl ended: the last line of its audit, unless it was killed."""
 
     audit = "end"
     reason: str | None
@@ -53,7 +53,7 @@ class Ended(Event):
 
 
 class Waited(Event):
-    """What waits at a time: one host, noticed for the first time; or, where no host is named,
+    """What waits: one host, noticed for the first time; or, where no host is named,
     all that wait for one cause.
     """
 
@@ -192,7 +192,7 @@ class Ruled(Event):
 
 
 class Decided(Ruled):
-    """About a request; the origin is that of its url."""
+    """What was decided about a request; the origin is that of its url."""
 
     audit = "decision"
     host: str | None
@@ -205,7 +205,7 @@ class Decided(Ruled):
 
 
 class InBrowser(Ruled):
-    """About what a page in a browser asks for by itself."""
+    """What was decided about a request that a page in a browser makes by itself."""
 
     level = logging.DEBUG
     audit = "browser"
@@ -301,7 +301,7 @@ class Unsent(Event):
 
 class Sent(Event):
     """A request is handed over to be downloaded, each time that it is; where nobody has judged
-    it, this line only.
+    it, it has this line only.
     """
 
     audit = "sent"

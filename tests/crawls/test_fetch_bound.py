@@ -28,6 +28,8 @@ from tests.utils import (
     sleep,
 )
 
+only_asyncio = pytest.mark.only_asyncio
+
 
 class Crowded:
     """A robots.txt that is answered when so many are asked for at once, and a moment later."""
@@ -50,25 +52,22 @@ class Crowded:
         return Reply("# fine")
 
 
-async def most_at_once(sites: int, at_once: int, expected: int, **settings: Any) -> int:
-    robots = Crowded(expected)
-    with some_sites(sites, robots) as asked:
-        crawler = make_crawler(REP_FETCH_CONCURRENCY=at_once, **settings)
-        await crawl(crawler, urls=[site.url("/") for site in asked])
-    assert len(crawler.spider.got) == sites
-    return robots.most
-
-
+@pytest.mark.parametrize(
+    ("hosts", "bounds", "patience", "most"),
+    [
+        pytest.param(6, (2, 4), 60, 2, id="so many at once"),
+        pytest.param(5, (1, 2), 0.05, 3, id="slow ones make way, and are limited"),
+    ],
+)
 @coroutine_test
-async def test_so_many_at_once(monkeypatch):
-    monkeypatch.setattr(sharing, "PATIENCE_SECONDS", 60)
-    assert await most_at_once(6, 2, expected=2) == 2
-
-
-@coroutine_test
-async def test_slow_ones_make_way_and_are_limited_too(monkeypatch):
-    monkeypatch.setattr(sharing, "PATIENCE_SECONDS", 0.05)
-    assert await most_at_once(5, 1, expected=3, REP_SLOW_FETCHES=2) == 3
+async def test_bounds(hosts, bounds, patience, most, monkeypatch):
+    monkeypatch.setattr(sharing, "PATIENCE_SECONDS", patience)
+    robots, (at_once, slow) = Crowded(most), bounds
+    with some_sites(hosts, robots) as sites:
+        crawler = make_crawler(REP_FETCH_CONCURRENCY=at_once, REP_SLOW_FETCHES=slow)
+        await crawl(crawler, urls=[site.url("/") for site in sites])
+    assert len(crawler.spider.got) == hosts
+    assert robots.most == most
 
 
 class UntilQuick(Pages):
@@ -86,21 +85,20 @@ class UntilQuick(Pages):
 
 
 @pytest.mark.invariant3
-@pytest.mark.parametrize("scheduler", ["scrapy_rep.Scheduler", SCRAPYS])
+@pytest.mark.parametrize(
+    "settings",
+    [
+        pytest.param({}, id="polite"),
+        pytest.param({"SCHEDULER": SCRAPYS}, id="Scrapy's"),
+        # Clients whose pool has places for CONCURRENT_REQUESTS alone.
+        *(
+            pytest.param(by_handler(name, "http"), id=name, marks=only_asyncio)
+            for name in ("aiohttp", "httpx")
+        ),
+    ],
+)
 @coroutine_test
-async def test_hosts_that_hang_hold_up_nobody_who_comes_after_them(scheduler):
-    await hanging_hosts(SCHEDULER=scheduler)
-
-
-@pytest.mark.only_asyncio
-@pytest.mark.parametrize("name", ["aiohttp", "httpx"])
-@coroutine_test
-async def test_nor_do_they_fill_the_pool_of_a_client(name):
-    """Which has places for CONCURRENT_REQUESTS alone."""
-    await hanging_hosts(**by_handler(name, "http"))
-
-
-async def hanging_hosts(**settings: Any) -> None:
+async def test_hosts_that_hang_hold_up_nobody_who_comes_after_them(settings):
     with Site(host="0.0.0.0") as site:
         hanging, quick = hosts_of(site, 200), hosts_of(site, 5, 210)
 

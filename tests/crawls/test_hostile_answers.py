@@ -152,20 +152,16 @@ TABLES = [CLEAN_CLOSES, OTHER_ENDS, STATUSES, RETRY_AFTER, BOMBS, BODIES]
 @pytest.mark.invariant1
 @coroutine_test
 async def test_garbage_allows_nothing():
-    start = monotonic()
     outcomes = (await went(GARBAGE.items())).outcomes
     assert set(outcomes.values()) == {FORBIDDEN, UNREACHABLE}
-    assert monotonic() - start < SOON
 
 
 @pytest.mark.invariant1
 @coroutine_test
 async def test_each_answer_is_what_it_is():
     all_of_them = {name: row for table in TABLES for name, row in table.items()}
-    start = monotonic()
     outcomes = (await went(given(all_of_them))).outcomes
     assert outcomes == expected_of(all_of_them)
-    assert monotonic() - start < SOON
 
 
 HEADERS = [
@@ -222,22 +218,6 @@ async def test_an_octet_each_half_second(reply):
     assert 1.3 < monotonic() - start < SOON
 
 
-LOCATIONS = [
-    *("http://[", "//", "http:///", "?", "#", "\xff\x00", "http://\u30c4.invalid/"),
-    *("http://127.0.0.1:99999/", "http://127.0.0.1:x/", "javascript:alert(1)"),
-    "/" * 9000,
-]
-
-
-@coroutine_test
-async def test_redirects_to_garbage_end():
-    found = await went(
-        (each, redirect(each.encode().decode("latin-1"), 302)) for each in LOCATIONS
-    )
-    # robots.txt, hops, and perhaps the page
-    assert all(len(site.hits) <= 1 + 6 + 1 for site in found.sites.values())
-
-
 @pytest.mark.parametrize(
     ("settings", "asked"), [({}, 6), ({"REP_MAX_REDIRECTS": 100}, 101)]
 )
@@ -251,16 +231,6 @@ async def test_redirects_without_end(settings, asked):
         outcome, _ = await outcome_of(site, **settings)
     assert outcome == ALLOWED  # RFC 9309 2.3.1.2: as if there were no robots.txt
     assert len([path for path in site.paths if path != "/p"]) == asked
-
-
-@coroutine_test
-async def test_redirects_between_two_sites():
-    other = Site(host="127.0.0.2")
-    with other, Site() as site:
-        site.replies["/robots.txt"] = redirect(other.url("/robots.txt"))
-        other.replies["/robots.txt"] = redirect(site.url("/robots.txt"))
-        await outcome_of(site)
-        assert len(other.hits) + site.count("/robots.txt") == 6
 
 
 @coroutine_test

@@ -36,6 +36,7 @@ QUEUES = pytest.mark.parametrize(
         pytest.param({"SCHEDULER": SCRAPYS}, id="Scrapy's queue"),
     ],
 )
+KEPT = pytest.mark.parametrize("kept", [{}, {"JOBDIR": "job"}], ids=["memory", "job"])
 
 
 @pytest.fixture(autouse=True)
@@ -230,26 +231,10 @@ class Late(Until):
             yield request
 
 
-DISKS = pytest.mark.parametrize(
-    "disk",
-    [
-        pytest.param({}, id="in memory"),
-        pytest.param({"JOBDIR": "job"}, id="LIFO"),
-        pytest.param(
-            {
-                "JOBDIR": "job",
-                "SCHEDULER_DISK_QUEUE": "scrapy.squeues.PickleFifoDiskQueue",
-            },
-            id="FIFO",
-        ),
-    ],
-)
-
-
-@DISKS
+@KEPT
 @pytest.mark.parametrize("spider", [Until, Late])
 @coroutine_test
-async def test_what_the_cache_does_not_have_holds_up_nothing_else(spider, disk):
+async def test_what_the_cache_does_not_have_holds_up_nothing_else(spider, kept):
     """In the same slot, while it waits for the robots.txt to be asked for again."""
     with Site({"/robots.txt": NO_P}) as site:
         urls = [site.url(path) for path in PAGES]
@@ -261,15 +246,15 @@ async def test_what_the_cache_does_not_have_holds_up_nothing_else(spider, disk):
             spider,
             REP_STORE="memory",
             REP_UNREACHABLE_RETRY_DELAYS=[300],
-            **disk,
+            **kept,
         )
     assert sorted(crawler.spider.got) == urls
     assert not {"/x", "/y", "/p"} & set(site.paths)
 
 
-@DISKS
+@KEPT
 @coroutine_test
-async def test_what_the_cache_does_not_have_waits_and_is_judged(disk):
+async def test_what_the_cache_does_not_have_waits_and_is_judged(kept):
     with Site({"/robots.txt": NO_P}) as site:
         urls = [site.url(path) for path in PAGES]
         await run(urls, REP_STORE="memory")
@@ -280,7 +265,7 @@ async def test_what_the_cache_does_not_have_waits_and_is_judged(disk):
             [*others, *urls],
             REP_STORE="memory",
             REP_UNREACHABLE_RETRY_DELAYS=[1],
-            **disk,
+            **kept,
         )
         assert sorted(site.paths) == ["/robots.txt", "/robots.txt", "/x", "/y"]
     assert sorted(crawler.spider.got) == sorted([*urls, *others[:2]])
@@ -388,16 +373,3 @@ async def test_a_conditional_refetch_saves_what_the_page_says(
     assert sorted(crawler.spider.got) == sorted(urls)
     assert (len(pages), sum(sent)) == (asked_again, octets)
     assert crawler.stats.get_value(stat_of_it) == 50
-
-
-@coroutine_test
-async def test_a_refetched_page_is_judged_by_the_robots_txt_of_now():
-    rules = ["", "User-agent: *\nDisallow: /p\n"]
-    again = {"REP_STORE": "memory", **RFC2616}
-    with Site({"/robots.txt": [Reply(each) for each in rules]}) as site:
-        site.replies["/p"] = of_kind({"ETag": '"1"'})
-        await run([site.url("/p")], **again)
-        crawler = await run([site.url("/p")], **again)
-        assert site.count("/p") == 1
-    (refused,) = crawler.spider.failures
-    assert type(refused) is RobotsForbidden

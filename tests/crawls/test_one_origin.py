@@ -42,7 +42,13 @@ def stat(name: str, *crawlers: Any) -> int:
     return sum(each.stats.get_value(name, 0) for each in crawlers)
 
 
-class Inner(Pages):
+class Noting(Pages):
+    def parse(self, response):
+        super().parse(response)
+        self.evidence = response.meta["rep_evidence"]
+
+
+class Inner(Noting):
     """Another spider, with what bears on its own crawl only."""
 
     name = "inner"
@@ -60,7 +66,7 @@ class Nothing:
 @pytest.mark.parametrize(
     ("spider", "settings"),
     [
-        pytest.param(Pages, {}, id="the same spider"),
+        pytest.param(Noting, {}, id="the same spider"),
         pytest.param(Inner, {"LOG_LEVEL": "ERROR"}, id="another spider"),
         pytest.param(Inner, {"SCHEDULER": SCRAPYS}, id="scheduler"),
         pytest.param(Inner, {"REP_STORE": "sqlite", "JOBDIR": "job"}, id="store"),
@@ -76,7 +82,8 @@ class Nothing:
 async def test_one_for_all_who_would_ask_alike(spider, settings, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     with Site({"/robots.txt": SLOW}) as site:
-        one, other = make_crawler(), make_crawler(spider, **settings)
+        one = make_crawler(Noting, REP_EVIDENCE=True)
+        other = make_crawler(spider, REP_EVIDENCE=True, **settings)
         urls = [site.url("/p"), site.url("/q")]
         await at_once(crawl(one, urls=urls), crawl(other, urls=urls))
         assert sorted(site.paths) == ["/q", "/q", "/robots.txt"]
@@ -85,6 +92,10 @@ async def test_one_for_all_who_would_ask_alike(spider, settings, tmp_path, monke
         assert stat("rep/origins", each) == stat("robotstxt/forbidden", each) == 1
     assert stat("robotstxt/request_count", one, other) == 1
     assert stat("rep/shared", one, other) == 1
+    told, also = (each.spider.evidence for each in (one, other))
+    assert told["digest"] == also["digest"] is not None
+    assert told["fetched"] == pytest.approx(also["fetched"], abs=0.001)
+    assert told["status"] == also["status"] == 200
 
 
 @pytest.mark.parametrize(
@@ -122,17 +133,6 @@ def test_one_for_each_way_of_asking(spider, settings, meta, of):
     assert likeness(spider, settings, meta) != likeness(of, {}, {})
 
 
-@coroutine_test
-async def test_who_asks_otherwise_asks_for_itself():
-    with Site({"/robots.txt": SLOW}) as site:
-        one, other = make_crawler(), make_crawler(USER_AGENT="other/1.0")
-        urls = [site.url("/p"), site.url("/q")]
-        await at_once(crawl(one, urls=urls), crawl(other, urls=urls))
-        assert site.count("/robots.txt") == 2
-    assert one.spider.got == other.spider.got == [site.url("/q")]
-    assert stat("rep/shared", one, other) == 0
-
-
 class Lasting(Pages):
     """Asks for its first URL, and for the others when it is told to go on."""
 
@@ -154,7 +154,7 @@ async def test_crawls_that_start_and_end_at_different_times():
         urls = [another.url("/"), site.url("/p"), site.url("/q")]
         running = deferred_from_coro(crawl(lasting, urls=urls))
         await until(lambda: lasting.spider and lasting.spider.got)
-        asked_by = make_crawler(REP_EVIDENCE=True)
+        asked_by = make_crawler()
         await crawl(asked_by, urls=[site.url("/p"), site.url("/q")])
         assert site.count("/robots.txt") == 1
         later = make_crawler(Inner)
@@ -165,27 +165,11 @@ async def test_crawls_that_start_and_end_at_different_times():
             assert site.url("/q") in each.spider.got
             assert stat("robotstxt/forbidden", each) == 1
         assert (site.count("/robots.txt"), another.count("/robots.txt")) == (1, 1)
-        # Once all are over, the next one begins anew.
+        # Once all are over nothing is left, and the next one begins anew.
+        gc.collect()
+        assert not OF_LOOPS
         await crawl(make_crawler(), urls=[site.url("/q")])
         assert site.count("/robots.txt") == 2
-
-
-class Noting(Pages):
-    def parse(self, response):
-        super().parse(response)
-        self.evidence = response.meta["rep_evidence"]
-
-
-@coroutine_test
-async def test_each_crawl_tells_what_it_knew_and_when_that_was_fetched():
-    with Site({"/robots.txt": NO_P}) as site:
-        crawlers = [make_crawler(Noting, REP_EVIDENCE=True) for _ in range(2)]
-        await at_once(*(crawl(each, urls=[site.url("/q")]) for each in crawlers))
-        assert site.count("/robots.txt") == 1
-    one, other = (each.spider.evidence for each in crawlers)
-    assert one["digest"] == other["digest"] is not None
-    assert one["fetched"] == pytest.approx(other["fetched"], abs=0.001)
-    assert one["status"] == other["status"] == 200
 
 
 @coroutine_test
@@ -308,31 +292,17 @@ async def test_who_is_cancelled_takes_nobody_else_down():
     assert waiting.spider.got == []
 
 
-def learned(number: int) -> Learned:
-    body = bytes(f"User-agent: *\nDisallow: /{number}\n", "ascii")
-    outcome = Outcome(access=Access.SUCCESSFUL, status=200, body=body)
-    return Learned(outcome, 1.0, None)
-
-
 def test_what_is_shared_weighs_honestly():
     names = ["cache-control", "content-type", "date", "etag", "server", "vary"]
     with traced() as memory:
         shared = Bounded(2**30, Learned.weight)
         for number in range(1000):
             fields = {name: [f"{name} of {number}"] for name in names}
-            outcome = learned(number).outcome._replace(fields=fields)
+            body = b"User-agent: *\nDisallow: /%d\n" % number
+            outcome = Outcome(Access.SUCCESSFUL, status=200, body=body, fields=fields)
             shared.put(f"https://{number}.example", Learned(outcome, 1.5, None))
         held, _ = memory()
     assert 0.7 < shared.weight / held < 1.5
-
-
-@coroutine_test
-async def test_nothing_is_left_when_all_are_over():
-    with Site({"/robots.txt": NO_P}) as site:
-        crawlers = [make_crawler() for _ in range(2)]
-        await at_once(*(crawl(each, urls=[site.url("/q")]) for each in crawlers))
-    gc.collect()
-    assert not OF_LOOPS
 
 
 TWO_SPIDERS = """

@@ -12,18 +12,11 @@ from scrapy.pipelines.files import FilesPipeline
 from scrapy.resolver import dnscache
 
 from scrapy_rep import RobotsForbidden
-from tests.site import Reply, Site, some_sites
-from tests.utils import SCRAPYS, Pages, coroutine_test, crawl, make_crawler
+from tests.site import Reply, Site
+from tests.utils import Pages, both_schedulers, coroutine_test, crawl, make_crawler
 
 PRIVATE = "User-agent: *\nDisallow: /private\n"
 NOTHING = "User-agent: *\nDisallow: /\n"
-QUEUES = pytest.mark.parametrize(
-    "scheduler",
-    [
-        pytest.param("scrapy_rep.Scheduler", id="polite"),
-        pytest.param(SCRAPYS, id="Scrapy's"),
-    ],
-)
 
 
 class Going(Pages):
@@ -102,7 +95,7 @@ SAID = [
 ]
 
 
-@QUEUES
+@both_schedulers
 @pytest.mark.parametrize("said", SAID)
 @pytest.mark.parametrize(
     ("spider", "answer"),
@@ -179,7 +172,7 @@ class Slots:
             self.seen.append(request.meta["download_slot"])
 
 
-@QUEUES
+@both_schedulers
 @pytest.mark.parametrize(
     ("first", "then", "expected"),
     [
@@ -228,30 +221,6 @@ async def test_what_a_spider_sets_itself_is_honoured(first, then):
         await crawl(crawler, urls=[here.url("/")], there=there, **said)
         assert there.paths == ["/private/x"]
     assert crawler.spider.failures == []
-
-
-@pytest.mark.invariant2
-@QUEUES
-@coroutine_test
-async def test_gaps_of_a_host_that_is_reached_from_others(scheduler):
-    """Each of them had it asked in its own slot, at the same time."""
-
-    class Copying(Going):
-        def go(self, response):
-            if response.url.startswith(self.there.origin):
-                return
-            for number in range(5):
-                url = self.there.url(f"/{number}?from={response.url}")
-                yield scrapy.Request(url, meta=response.meta)
-
-    delay = Site({"/robots.txt": "User-agent: *\nCrawl-delay: 0.2\n"}, host="127.0.0.9")
-    with delay as there, some_sites(4, None) as sites:
-        crawler = make_crawler(Copying, SCHEDULER=scheduler)
-        urls = [site.url("/") for site in sites]
-        await crawl(crawler, urls=urls, there=there)
-        gaps = there.gaps()
-    assert len(gaps) == 19
-    assert min(gaps) >= 0.18
 
 
 @pytest.mark.filterwarnings("ignore::scrapy.exceptions.ScrapyDeprecationWarning")

@@ -11,14 +11,11 @@ import pytest
 import scrapy
 
 from tests.site import Reply, Site
-from tests.utils import SCRAPYS, Pages, coroutine_test, crawl, make_crawler
+from tests.utils import Pages, both_schedulers, coroutine_test, crawl, make_crawler
 
 ONE, TWO = "OneBot/1.0 (+https://example.com/one)", "TwoBot/2.0"
 RULES = {ONE: "User-agent: *\nDisallow: /a\n", TWO: "User-agent: *\nDisallow: /b\n"}
 NOTHING = "User-agent: *\nDisallow: /\n"
-QUEUES = pytest.mark.parametrize(
-    "scheduler", ["scrapy_rep.Scheduler", SCRAPYS], ids=["polite", "Scrapy's"]
-)
 
 
 def agent_of(hit):
@@ -69,7 +66,7 @@ class TenTimes(Agents):
 
 
 @pytest.mark.invariant4
-@QUEUES
+@both_schedulers
 @pytest.mark.parametrize(
     ("vary", "at_once", "expected"),
     [

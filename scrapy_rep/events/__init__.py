@@ -51,13 +51,9 @@ encode = JSONEncoder(separators=(",", ":"), default=in_json).encode
 
 
 @dataclass_transform(eq_default=False, field_specifiers=(field,))
-class Declared:  # each class derived from it is a dataclass
-    def __init_subclass__(cls) -> None:
-        dataclass(eq=False)(cls)
-
-
-class Event(Declared):
-    """Something that happened in a crawl.
+@dataclass(eq=False)
+class Event:
+    """Something that happened in a crawl. What is derived from it is a dataclass, too.
 
     What it says in the log, counts in the stats and is in an audit stands beside its fields.
     Floats are seconds, and read in the log as durations.
@@ -80,6 +76,9 @@ class Event(Declared):
 
     time: float = field(default=0.0, kw_only=True)
     """When, in seconds since 1970, as all times here."""
+
+    def __init_subclass__(cls) -> None:
+        dataclass(eq=False)(cls)
 
     @property
     def whose(self) -> str:

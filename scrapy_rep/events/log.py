@@ -47,7 +47,6 @@ NUMBERS = {
 NEWS_MOST = 10
 """Lines on one topic at INFO; further ones are written at DEBUG, and summed up at the end."""
 NAMES_MOST = 10
-"""Of those further ones, so many hosts are named at the end."""
 MAX_SITUATIONS = 10_000
 """Hosts whose last one is remembered, for each kind of event; then all begin anew."""
 UNRETRIEVED = ("asyncio", "twisted")
@@ -71,10 +70,8 @@ WAITING_WORDS = {cause: f"as {why}" for cause, why in WHY.items()}
 MOSTLY = 0.9
 """From this share of a time on in which a crawl only waited it is told who waits."""
 ALL_PARKED = "all_parked"
-"""The reason with which a crawl ends because of REP_ALL_PARKED_MAX."""
 _going_on: WeakSet[Crawler] = WeakSet()
 _of_several: WeakSet[Crawler] = WeakSet()
-"""Crawls that have gone on at the same time as another."""
 
 
 def _is_not_plain(record: logging.LogRecord) -> bool:
@@ -86,14 +83,11 @@ def _is_not_plain(record: logging.LogRecord) -> bool:
 
 
 def tell_plainly() -> None:
-    """Have each ``PlainError`` that nobody catches told in one line."""
     for name in UNRETRIEVED:
         logging.getLogger(name).addFilter(_is_not_plain)  # added once at the most
 
 
 class Log:
-    """Writes a line for each event that has one."""
-
     def __init__(
         self,
         crawler: Crawler,
@@ -107,11 +101,9 @@ class Log:
         self._engine = engine
         self._waits = waits
         self._told: Counter[str] = Counter()
-        """How many lines there were to write, by topic."""
         self._untold: dict[str, list[str]] = {}
         """By topic, the first hosts or origins that have no line at INFO."""
         self._last: defaultdict[type[Event], dict[str, str]] = defaultdict(dict)
-        """Kind of event -> host -> the situation that was told last."""
         self._since: dict[str, float] = {}
         """Origin -> since when it is unreachable, if the log has said so."""
         self._refused: Counter[str] = Counter()

@@ -18,7 +18,6 @@ if TYPE_CHECKING:
     from scrapy_rep.events import Event
 
 EVENTS = kinds_in(of_requests, of_hosts)
-"""All kinds of events."""
 
 
 class Stream(OneForEachCrawler):

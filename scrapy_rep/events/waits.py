@@ -35,7 +35,6 @@ WHY = {
 }
 """Why a host waits; other causes are shown as they are."""
 NAMES_LENGTH = 500
-"""Characters of a line that name hosts and say why they wait."""
 
 
 class Held(NamedTuple):
@@ -49,8 +48,6 @@ class Held(NamedTuple):
 
 
 class Waiting(NamedTuple):
-    """Requests of one host that wait, as a person is told."""
-
     host: str
     why: str
     until: float | None
@@ -96,9 +93,7 @@ class Waits:
         self.idle_time = 0.0
         """Seconds in which the crawl had nothing but hosts that wait."""
         self.left: Counter[str] = Counter()
-        """What waited when the crawl ended, by cause."""
         self.kept = 0
-        """How many of those are kept for the next run."""
         self.hosts_left = 0
         self._is_over = False
         self._under_way = 0
@@ -108,7 +103,6 @@ class Waits:
     def holding(
         self, host: str, cause: str, seconds: float | None = None
     ) -> Iterator[None]:
-        """Show that a request waits within the block."""
         held = host, cause, None if seconds is None else monotonic() + seconds
         self._beside[held] += 1
         try:

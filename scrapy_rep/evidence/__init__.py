@@ -49,7 +49,6 @@ OF_COPY = ("origin", "state", "status", "robots_url", "fetched", "digest", "fail
 EVIDENCE = OF_DECISION + OF_COPY
 """The keys of evidence, declared in ``Decided`` and ``Copy`` ("robots_url" is its ``url``)."""
 MAX_DECISIONS = 4096
-"""Decisions and wishes that are kept, each for many requests."""
 URL = '"url":""'
 
 
@@ -84,7 +83,6 @@ class Decision:
             **said_by(judged.verdict),
         )
         self.rest = decided.as_json().partition(URL)[2]
-        """What its records have in common."""
         self.evidence = {name: getattr(decided, name) for name in OF_DECISION}
         """For ``request.meta``, but for what depends on the request."""
         self.evidence["preferences"] = preferences
@@ -106,8 +104,6 @@ class Decision:
 
 
 class Witness:
-    """Hears of every decision of the gate."""
-
     def __init__(
         self,
         settings: Settings,
@@ -123,7 +119,6 @@ class Witness:
         self._all_paces = replace(settings, obey=PACE_DIRECTIVES)
         self._wishes: dict[tuple[Copy, Agent], Wishes] = {}
         self._kept = 0
-        """How many wishes and decisions; when they are too many, all begin anew."""
         events.listen(self._hear, [Judged])
         events.listen(self._hear_exempt, [Exempt, OnTheWay, FromHttpCache])
 

@@ -47,9 +47,7 @@ if TYPE_CHECKING:
     from scrapy_rep.events.waits import Held, Waits
 
 MAX_DIGESTS = 10_000
-"""Digests remembered, so that each body is written once."""
 USERS_SETTINGS = ("ROBOTSTXT_USER_AGENT", "USER_AGENT", "DOWNLOAD_DELAY")
-"""Settings of Scrapy that are written down with ours."""
 LEAST_LOOK_SECONDS, MOST_LOOK_SECONDS = 1.0, 60.0
 """Seconds between two looks at what waits: at first, and at the most."""
 LOOK_TIME_PART = 0.01
@@ -59,7 +57,6 @@ SECONDS_FOR_A_HOST = 0.001
 AT_A_TIME = 500
 """How much is looked at in one turn of the event loop."""
 MOST_HOSTS = 20
-"""Hosts that one look names; the next look names others."""
 SAME_END_SECONDS = 1.0
 """Seconds by which the end of a wait may move without being told again."""
 COMMON_CAUSES = frozenset({PACE, ASKED})
@@ -67,8 +64,6 @@ COMMON_CAUSES = frozenset({PACE, ASKED})
 
 
 class Audit:
-    """Writes the records of one crawl."""
-
     def __init__(
         self,
         crawler: Crawler,
@@ -166,9 +161,7 @@ class WaitingLines:
         self._closed = False
         self._alarm = Alarm(lambda: deferred_from_coro(self._look()))
         self._named: dict[tuple[str, str], float] = {}
-        """Host and cause -> until when it waits, as last written."""
         self._last: dict[str, tuple[int, int]] = {}
-        """Cause -> how many hosts and requests waited at the last look."""
         crawler.signals.connect(self._begin, signals.spider_opened)
 
     def _begin(self) -> None:

@@ -47,12 +47,10 @@ PARAMETER = re.compile(
 )
 """Any other "%" belongs to the URI itself."""
 NEEDED = {S3FeedStorage: "boto3", GCSFeedStorage: "google.cloud.storage"}
-"""Storage -> the module that it imports, maybe only when the crawl is over."""
 GATHER_SECONDS = 0.5
 MAX_WAITING_BYTES = 32 * 2**20
 """Octets that may wait if writing is slow; further lines are lost."""
 RETRY_SECONDS = 60.0
-"""Until a new file is begun, if the last one could not be written."""
 CLOSE_SECONDS = 10.0
 """For which the end of a crawl waits for the thread."""
 COMPRESSION_LEVEL = 1
@@ -81,12 +79,10 @@ class Sink:
         self._error = ""
         """The last failure, without the password that the URI may have."""
         self.written = 0
-        """Lines that were written, without the head."""
         self._spider: Any = crawler.spider
         self._head = head
         self._file: IO[bytes] | None = None
         self._lines: Any = None
-        """The file, or what compresses for it."""
         self._waiting: deque[str] = deque()
         # Each number is changed by one of the two threads only.
         self._given = self._done = 0  # octets

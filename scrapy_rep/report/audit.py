@@ -25,7 +25,6 @@ if TYPE_CHECKING:
 Row = dict[str, Any]
 MAX_RUNS = 1000
 MAX_WARNINGS = 20
-"""Broken lines that warnings name; the page names some more."""
 RANK = "short DESC, against + dry DESC, not_sent DESC, not_again DESC, urls DESC, name"
 """Hosts in the order of how much there is to see."""
 KEPT_PART = 0.99
@@ -36,9 +35,7 @@ ROUNDING = 0.001
 Event = tuple[str, float, "str | None", "float | None", "float | None"]
 Gap = tuple[str, float, float, float, bool]
 MAX_CHANGES = 200
-"""Sites, and hosts, of which changes are told."""
 MAX_LINES = 40
-"""Lines told as added or removed."""
 SITES = "SELECT origin AS name, state, said, digest FROM robots"
 HOSTS = "SELECT name, most AS delay, not_sent FROM host"
 
@@ -83,7 +80,6 @@ class Audit:
             run["settings"] = json.loads(run["settings"] or "{}")
         delays = (run["settings"].get("DOWNLOAD_DELAY") for run in self.runs)
         self.own_delay = max((d for d in delays if type(d) in {int, float}), default=0)
-        """The longest DOWNLOAD_DELAY of the runs."""
         self.causes: dict[str, list[Row]] = defaultdict(list)
         for row in self.rows("SELECT * FROM cause ORDER BY requests DESC, cause"):
             self.causes[row.pop("what")].append(row)
@@ -261,7 +257,6 @@ REST = (
     ("sites_failing", "site", "sites", "", "answered with an error when asked for robots.txt"),
     ("unsent", "request was", "requests were", "", "still waiting at the end"),
 )
-"""All that are not 0 are said."""
 # fmt: on
 CLEAN = "No URL that a rule disallows was requested"
 EXEMPT = {
@@ -346,7 +341,6 @@ def seconds(value: float | None) -> str:
 
 
 def gap(value: float | None) -> str:
-    """Return it for a column, in which all have as many decimals."""
     return seconds(value) if value is None or value >= 100 else f"{value:.3f} s"
 
 
@@ -370,4 +364,3 @@ FILTERS = {
     "moment": moment,
     "shortened": shortened,
 }
-"""How the page shows values."""

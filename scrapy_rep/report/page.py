@@ -35,11 +35,9 @@ if TYPE_CHECKING:
     from scrapy_rep.report.audit import Audit, Row
 
 MAX_WHOLE_LINES = 40
-"""Lines up to which a file is shown as a whole."""
 LINES_AROUND = 3
 """Lines shown around one that decided, where a file is longer than that."""
 MAX_MARKED_LINES = 15
-"""Lines that decided which are shown of one file."""
 DETAILS = {
     "copies": "SELECT * FROM site WHERE host = ? ORDER BY origin LIMIT 9",
     "results": "SELECT * FROM result WHERE host = ? ORDER BY answers DESC, result LIMIT 6",
@@ -59,9 +57,7 @@ class Shows(NamedTuple):
 
     hosts: int = 2000
     detailed: int = 150
-    """Hosts with a chart and their refusals."""
     files: int = 100
-    """robots.txt files."""
     runs: int = 50
     sources: int = 50
 
@@ -119,7 +115,6 @@ def _environment() -> Environment:
 
 
 def _detail(audit: Audit, host: Row, anchors: dict[tuple[str, int], str]) -> None:
-    """Add to *host* what stands below it."""
     host["chart"] = host_chart(audit, host)
     for what, sql in DETAILS.items():
         host[what] = audit.rows(sql, host["name"])
@@ -142,7 +137,6 @@ def _hash(asset: str) -> str:
 
 
 def files_of(audit: Audit, most: int) -> list[Row]:
-    """Return the robots.txt files that refused most requests, each with its lines."""
     sql = "SELECT * FROM refusing_file ORDER BY refused DESC, digest LIMIT ?"
     files = audit.rows(sql, most)
     for number, file in enumerate(files):
@@ -192,11 +186,9 @@ def _shown_lines(texts: list[str], marked: list[int]) -> list[int]:
 
 
 MAX_PARTS = 120
-"""Parts of the time of a crawl."""
 MIN_PARTS = 8
 """A crawl of fewer is over too soon to be drawn."""
 MAX_POINTS = 96
-"""Gaps of a host that are drawn."""
 MIN_GAPS = 3
 """Of fewer gaps the figures say it all."""
 MAX_DELAYS = 4
@@ -215,18 +207,14 @@ TINY = 1e-4
 """Of a part of the time: less than a clock tells, and more than rounding takes away."""
 PART = f"CAST((time - ?) / ? + {TINY} AS INTEGER) AS part"
 SERIES = ("sent", "robots", "refused", "answered", "failed", "alone", "waiting")
-"""What is counted, in the order from the axis outwards; the page has words for it."""
 BELOW = {"refused", "alone"}
 SENT, ANSWERS = "Requests sent and refused", "Answers, and hosts left alone"
 WAITING, GAPS = "Requests waiting", "Gaps between requests"
-"""Titles, the first two of which the view ``happening`` has."""
 PATHS = ("band", "own", "kept", "longer", "short")
 """What a chart of gaps draws, the uppermost last."""
 
 Counts = dict[int, Counter[str]]
-"""Of what SERIES names, by part of the time."""
 Tick = tuple[float, str]
-"""Where a line of the grid is, and its words."""
 
 
 class Chart(NamedTuple):
@@ -241,7 +229,6 @@ class Chart(NamedTuple):
     legend: list[str]
     """The classes of what there is."""
     start: float
-    """The time at its left."""
     width: float = 0.0
     """Seconds of a bar."""
     bars: list[tuple[int, list[tuple[str, int, int]]]] = []
@@ -360,7 +347,6 @@ def _round_up(value: float) -> float:
 
 
 def _step_of(least: float) -> float:
-    """Return the shortest round time of *least* seconds or more."""
     days = ceil(least / DAY) * DAY
     return next((step for step in TIME_STEPS if step >= least), days)
 

@@ -41,15 +41,12 @@ MAX_LINE_BYTES = 16 * 1024 * 1024
 PROGRESS_LINES = 2000
 ROWS_AT_ONCE = 1000
 MAX_TROUBLES = 100
-"""Broken lines that are named."""
 HOST_START = len("https://")
 AS_JSON = ("group", "settings", "unsent")
-"""Columns that have lists or objects."""
 OF_ALLOWED = 8
 """Columns that a ``decision`` that allows fills."""
 COLUMNS = "SELECT name FROM pragma_table_info(?)"
 MAX_SITES = 65536
-"""Origins of which the host is remembered."""
 MAX_DIGEST_CHARACTERS = 200
 END_OF_TIME = 1e11
 """In the year 5138: charts go beyond the last time, and Python's dates end with the year 9999."""
@@ -114,13 +111,9 @@ class Source:
     name: str
     lines: int = 0
     records: int = 0
-    """Of types that are known."""
     unknown: int = 0
-    """Of others."""
     broken: int = 0
-    """Lines that cannot be read, apart from a torn one."""
     trouble: str = ""
-    """What is wrong with the first of these."""
     torn: bool = False
     """Its last line has no end: whoever wrote it was killed. It is left out."""
 

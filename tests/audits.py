@@ -56,19 +56,14 @@ def copy(time: float, host: str, body: str | None, **more: Any) -> Record:
     return {**record, **more}
 
 
+def of_url(kind: str, time: float, host: str, path: str, /, **more: Any) -> Record:
+    return {"type": kind, "time": time, "url": f"https://{host}{path}", **more}
+
+
 def allowed(time: float, host: str, path: str, **more: Any) -> Record:
-    return {
-        "type": "decision",
-        "time": time,
-        "url": f"https://{host}{path}",
-        "agent": AGENT,
-        "allowed": True,
-        "enforced": True,
-        "reason": "no rule matches",
-        "group": ["*"],
-        "delay": 0,
-        **more,
-    }
+    said = {"agent": AGENT, "allowed": True, "enforced": True, "group": ["*"]}
+    said |= {"reason": "no rule matches", "delay": 0, **more}
+    return of_url("decision", time, host, path, **said)
 
 
 def refused(time: float, host: str, path: str, **more: Any) -> Record:
@@ -80,48 +75,29 @@ def by_rule(
 ) -> Record:
     """A refusal by a line of a robots.txt."""
     rule = body.splitlines()[line - 1]
-    return refused(
-        time,
-        host,
-        path,
-        rule=rule,
-        line=line,
-        digest=digest(body),
-        reason=f"{rule} (line {line}, user-agent *)",
-        **more,
-    )
+    said = {"rule": rule, "line": line, "digest": digest(body)}
+    said["reason"] = f"{rule} (line {line}, user-agent *)"
+    return refused(time, host, path, **said, **more)
 
 
 def sent(time: float, host: str, path: str, **more: Any) -> Record:
-    return {
-        "type": "sent",
-        "time": time,
-        "url": f"https://{host}{path}",
-        **more,
-    }
+    return of_url("sent", time, host, path, **more)
 
 
 def answered(time: float, host: str, path: str, **more: Any) -> Record:
     """What came of a request: a status, or an error."""
-    url = f"https://{host}{path}"
-    record: Record = {"type": "answer", "time": time, "url": url, "seconds": 0.1}
-    return {
-        **record,
-        **({"octets": 9, "status": 200} if "error" not in more else {}),
-        **more,
-    }
+    well = {} if "error" in more else {"octets": 9, "status": 200}
+    return of_url("answer", time, host, path, **{"seconds": 0.1, **well, **more})
 
 
 def back_off(time: float, host: str, seconds: float, **more: Any) -> Record:
-    url = f"https://{host}/"
-    record: Record = {"type": "backoff", "time": time, "host": host, "url": url}
-    return {**record, "what": "503", "seconds": seconds, **more}
+    more = {"host": host, "what": "503", "seconds": seconds, **more}
+    return of_url("backoff", time, host, "/", **more)
 
 
 def dropped(time: float, host: str, path: str, cause: str) -> Record:
     """What the rules of a page kept out."""
-    url = f"https://{host}{path}"
-    return {"type": "dropped", "time": time, "url": url, "cause": cause}
+    return of_url("dropped", time, host, path, cause=cause)
 
 
 def waiting(time: float, cause: str, requests: int, **more: Any) -> Record:
@@ -146,10 +122,8 @@ def with_answers(records: Iterable[Record]) -> Iterator[Record]:
             continue
         host = record["url"].split("/")[2]
         result = rnd.choices([200, 404, 503, "timeout"], [90, 6, 3, 1])[0]
-        if isinstance(result, str):
-            yield answered(time, host, "/", error=result)
-        else:
-            yield answered(time, host, "/", status=result)
+        name = "error" if isinstance(result, str) else "status"
+        yield answered(time, host, "/", **{name: result})
         if result in {503, "timeout"}:
             until = time + 5
             yield back_off(time, host, 5.0, what=str(result))
@@ -247,14 +221,8 @@ def _of_host(
         yield copy(now, host, None)
         for page in range(pages):
             now += rnd.uniform(0.01, 1)
-            yield refused(
-                now,
-                host,
-                f"/page/{page}",
-                cause="unreachable",
-                reason="robots.txt unreachable (503)",
-                group=None,
-            )
+            why = {"reason": "robots.txt unreachable (503)", "group": None}
+            yield refused(now, host, f"/page/{page}", cause="unreachable", **why)
         return
     body = common if not delay and number % 3 else robots_txt(rnd, delay)
     rules = body.splitlines()

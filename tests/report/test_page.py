@@ -16,19 +16,25 @@ from scrapy_rep.report import make
 from scrapy_rep.report.audit import Audit
 from scrapy_rep.report.page import Shows
 from scrapy_rep.report.page import write as write_page
+from scrapy_rep.report.reader import RECORDS
 from tests.audits import (
     START,
     allowed,
+    answered,
+    back_off,
     by_rule,
     copy,
     crawl,
+    digest,
+    dropped,
     end,
     line,
     refused,
     run,
     sent,
+    waiting,
     write,
-)
+)  # fmt: skip
 from tests.report.reading import audit_of, cases
 
 if TYPE_CHECKING:
@@ -191,37 +197,31 @@ HOSTILE = [
 
 @pytest.mark.parametrize("text", HOSTILE)
 def test_texts_from_the_web_are_only_texts(text, tmp_path):
-    body = f"User-agent: *\nCrawl-delay: 1\nDisallow: /private/{text}\n"
-    robots, copied, decided = ONE_HOST[1], ONE_HOST[2], ONE_HOST[5]
-    hostile = {
+    """All fields that are texts, or have some, are of the web."""
+    own = {
         "url": f"https://a.example{text}/{text}",
         "origin": f"https://a.example{text}",
         "host": f"a.example{text}",
+        "body": f"User-agent: *\nCrawl-delay: 1\nDisallow: /private/{text}\n",
+        "digest": digest(BODY),
+        "encoding": "utf-8",
     }
+    kinds = {"a string": text, "a list": [text], "an object": {text: [text]}}
+    more = [
+        refused(START + 1.3, "a.example", "/"),
+        dropped(START + 2, "a.example", "/", text),
+        answered(START + 2, "a.example", "/"),
+        back_off(START + 2, "a.example", 5.0),
+        waiting(START + 2, text, 3),
+    ]
     records = [
-        run(
-            spider=text, agent=text, worker=text, version=text, settings={text: [text]}
-        ),
-        {**robots, **hostile},
-        {**copied, **hostile, "host": None, "state": text, "body": body},
-        {**allowed(START + 1.1, "a.example", "/", delay=1), **hostile},
-        {**sent(START + 1.1, "a.example", "/"), **hostile},
-        {
-            **decided,
-            **hostile,
-            "rule": text,
-            "group": [text],
-            "cause": text,
-            "reason": text,
-        },
-        {
-            **refused(START + 1.3, "a.example", "/", cause="status"),
-            **hostile,
-            "reason": text,
-        },
-        {**sent(START + 1.6, "a.example", "/2"), **hostile},
-        {"type": "dropped", "time": START + 2, "url": text, "cause": text},
-        {**end(START + 3), "reason": text},
+        each
+        | {
+            name: own.get(name, kinds[kind.expected])
+            for name, (kind, _) in RECORDS[each["type"]].items()
+            if kind.expected in kinds
+        }
+        for each in [*ONE_HOST, *more]
     ]
     _, page = made(tmp_path, *records)
     found = outline(page)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from itertools import count
 from pathlib import Path
 from time import time
 from types import SimpleNamespace
@@ -22,11 +23,17 @@ from scrapy_rep.protocol import parse
 from tests.utils import coroutine_test, make_crawler
 
 
+@pytest.fixture
+def crawl(caplog) -> Any:
+    """What a crawl shares that is not ending, whose lines are all kept."""
+    caplog.set_level(logging.DEBUG, logger="scrapy_rep")
+    return made()
+
+
 def made() -> Any:
-    """Return a crawler that is not ending."""
     crawler = make_crawler()
     crawler.engine = SimpleNamespace(_slot=SimpleNamespace(closing=None))
-    return crawler
+    return Crawl.of(crawler)
 
 
 def parked(number: int) -> of_hosts.BackedOff:
@@ -34,26 +41,18 @@ def parked(number: int) -> of_hosts.BackedOff:
     return of_hosts.BackedOff(f"{number}.example", url, "503", 5.0, 5.0, None, None)
 
 
-def test_what_waits_is_counted_for_lines_that_are_written_only(monkeypatch, caplog):
+def test_what_waits_is_counted_for_lines_that_are_written_only(crawl, monkeypatch):
     """There may be as many that are not as there are hosts, each with all that waits."""
-    caplog.set_level(logging.DEBUG, logger="scrapy_rep")
-    looks: list[object] = []
-
-    def look(self: Waits, **of: str) -> int:
-        looks.append(of)
-        return 2
-
-    monkeypatch.setattr(Waits, "requests_of", look)
-    crawl = Crawl.of(crawler := made())
+    looks = count(1)
+    monkeypatch.setattr(Waits, "requests_of", lambda *_, **of: next(looks))
     for number in range(3 * NEWS_MOST):
         crawl.events.tell(parked(number))
-    assert len(looks) == NEWS_MOST
-    assert crawler.stats.get_value("rep/backoff/count") == 3 * NEWS_MOST
+    assert next(looks) == NEWS_MOST + 1
+    stats = crawl.crawler.stats.get_stats()
+    assert stats["rep/backoff/count"] == 3 * NEWS_MOST
 
 
-def test_who_was_not_told_at_info_is_told_at_debug_and_summed_up(caplog):
-    caplog.set_level(logging.DEBUG, logger="scrapy_rep")
-    crawl = Crawl.of(made())
+def test_who_was_not_told_at_info_is_told_at_debug_and_summed_up(crawl, caplog):
     last = NEWS_MOST + NAMES_MOST
     for number in range(last + 1):
         crawl.events.tell(parked(number))
@@ -72,53 +71,39 @@ def test_who_was_not_told_at_info_is_told_at_debug_and_summed_up(caplog):
     ]
 
 
-def test_why_a_host_waits_is_told_where_it_is_new(caplog):
-    caplog.set_level(logging.DEBUG, logger="scrapy_rep")
-    crawl = Crawl.of(crawler := made())
+def test_why_a_host_waits_is_told_where_it_is_new(crawl, caplog):
     for cause in ("pace", "pace", "parked", "parked", "pace"):
         crawl.events.tell(of_hosts.PutOff("a.example", 0.4837, cause))
     crawl.events.tell(of_hosts.PutOff("b.example", 90.0, "pace"))
-    assert [record.getMessage() for record in caplog.records] == [
+    assert caplog.messages == [
         "a.example waits for 0.48 s, as its delay is not over",
         "a.example waits for 0.48 s, as it is parked",
         "a.example waits for 0.48 s, as its delay is not over",
         "b.example waits for 1 min 30 s, as its delay is not over",
     ]
-    assert crawler.stats.get_value("rep/put_off") == 6
 
 
-def test_what_is_told_once_is_counted_each_time(caplog):
-    crawl = Crawl.of(crawler := made())
+def test_what_is_told_once_is_counted_each_time(crawl, caplog):
     for number in range(3):
-        crawl.events.tell(
-            of_hosts.StoreFailed("read", f"https://{number}.example", "OSError()")
-        )
+        crawl.events.tell(of_hosts.StoreFailed("read", f"{A}:{number}", "OSError()"))
     (line,) = caplog.messages
-    assert line.startswith(
-        "The store (REP_STORE) could not read https://0.example: OSE"
-    )
-    assert crawler.stats.get_value("rep/store/errors") == 3
+    assert line.startswith(f"The store (REP_STORE) could not read {A}:0: OSE")
+    assert crawl.crawler.stats.get_stats() == {"rep/store/errors": 3}
 
 
-def test_that_an_origin_is_given_up_is_told_once(caplog):
-    caplog.set_level(logging.INFO, logger="scrapy_rep")
-    crawl = Crawl.of(made())
-    start = 1000.0
+def test_that_an_origin_is_given_up_is_told_once(crawl, caplog):
     for number, (again, waits) in enumerate([(0, 1), (1, 1), (1, 0), (1, 0)]):
         event = unreachable(again=bool(again), waits=bool(waits))
-        event.time = start + 60 * number
+        event.time = 1000.0 + 60 * number
         crawl.events.tell(event)
     crawl.events.tell(of_hosts.Reachable(A))  # nobody knows that it was not
     first, second, given_up = caplog.messages
     assert "is unreachable" in first
     assert "is still unreachable (503): " in second
-    assert (
-        "is still unreachable (503) after 2 min: its requests are refused" in given_up
-    )
+    assert "still unreachable (503) after 2 min: its requests are refused" in given_up
 
 
-def test_what_failed_is_told_with_its_traceback(caplog):
-    crawl = Crawl.of(made())
+def test_what_failed_is_told_with_its_traceback(crawl, caplog):
     crawl.events.warn_user("100%")
     crawl.events.tell_failure("It failed", ValueError("mine"))
     first, second = caplog.records
@@ -128,10 +113,8 @@ def test_what_failed_is_told_with_its_traceback(caplog):
     assert "ValueError: mine" in caplog.text
 
 
-def test_what_we_are_going_to_do_is_not_told_while_the_crawl_ends(caplog):
-    caplog.set_level(logging.DEBUG, logger="scrapy_rep")
-    crawl = Crawl.of(crawler := made())
-    crawler.engine._slot.closing = object()
+def test_what_we_are_going_to_do_is_not_told_while_the_crawl_ends(crawl, caplog):
+    crawl.crawler.engine._slot.closing = object()
     crawl.events.tell(parked(1))
     crawl.events.tell_user("The crawl ends")
     assert caplog.messages == ["The crawl ends"]
@@ -150,13 +133,8 @@ def unreachable(*, again: bool, waits: bool) -> of_hosts.Unreachable:
 
 
 def in_browser(cause: str | None, *, enforced: bool) -> of_requests.InBrowser:
-    ruled = {
-        "cause": cause,
-        "enforced": enforced,
-        "digest": None,
-        **of_requests.said_by(NO),
-    }
-    return of_requests.InBrowser(url=f"{A}/no", agent="x", **ruled)
+    ruled = {"cause": cause, "enforced": enforced, **of_requests.said_by(NO)}
+    return of_requests.InBrowser(url=f"{A}/no", agent="x", digest=None, **ruled)
 
 
 def backed_off(
@@ -218,12 +196,14 @@ def test_what_each_event_says_and_counts(caplog, monkeypatch):
     monkeypatch.setattr(Waits, "requests_of", lambda *_, **of: 3 * any(of.values()))
     shown = []
     for event in EACH:
-        crawl = Crawl.of(crawler := made())
+        crawl = made()
         caplog.clear()
         crawl.events.tell(event)
         shown.append(f"{type(event).__name__}: {event.topic}")
         shown += [f"  {each.levelname} {each.getMessage()}" for each in caplog.records]
-        shown += [f"  {name} {n}" for name, n in crawler.stats.get_stats().items()]
+        shown += [
+            f"  {name} {n}" for name, n in crawl.crawler.stats.get_stats().items()
+        ]
     assert shown == SAID.read_text().splitlines()
     assert {type(event) for event in EACH} == {
         each for each in EVENTS if each.words or each.counts

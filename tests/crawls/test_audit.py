@@ -152,15 +152,12 @@ async def test_what_happened_next(tmp_path):
             urls,
             UntilTold,
         )
-    answers = {each.url: each for each in played.of(Answered)}
+    answers: Any = {each.url: each for each in played.of(Answered)}
     assert answers[site.url("/robots.txt")].robots
     first = answers[urls[0]]
     assert (first.status, first.octets) == (429, 4)
-    assert first.seconds is not None
-    assert first.seconds >= 0
-    assert answers[away.url("/robots.txt")].status == 503
+    assert 0 <= first.seconds < 60
     assert answers[urls[4]].error == "connection lost"
-    assert answers[urls[5]].status == 200
     (pause,) = played.of(BackedOff)
     assert (pause.host, pause.what, pause.url) == ("127.0.0.2", "429", urls[0])
     assert (pause.seconds, pause.asked) == (1000, 1000)

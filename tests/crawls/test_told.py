@@ -221,18 +221,6 @@ async def test_spiders_that_run_together_are_named(told, caplog):
     assert told()[-1].startswith("Nothing was fetched: ")
 
 
-@coroutine_test
-async def test_time_that_hosts_wait_together_counts_once():
-    with some_sites(10, DOWN) as sites:
-        played = await play(
-            sites[0], {"REP_UNREACHABLE_RETRY_DELAYS": [1]}, pages(sites)
-        )
-    crawler = played.crawler
-    took = stat(crawler, "elapsed_time_seconds")
-    assert took < 10  # else they would not have waited together
-    assert 0.3 <= stat(crawler, "rep/waiting_time") <= took
-
-
 # At the end
 
 

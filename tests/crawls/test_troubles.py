@@ -213,15 +213,23 @@ async def test_a_page_that_fails_by_itself_uses_them_up():
     assert site.count("/0") == 3
 
 
+class Exempt(Pages):
+    """Asks for every other page whatever robots.txt says."""
+
+    def requests(self):
+        for number, request in enumerate(super().requests()):
+            yield request.replace(meta={"dont_obey_robotstxt": number % 2 == 0})
+
+
 @both_schedulers
 @coroutine_test
 async def test_a_site_that_never_answers_well_is_given_up(scheduler):
-    with (
-        Scripted(lambda hit: Reply(status=503)) as site,
-        Site(host="127.0.0.2") as well,
-    ):
+    """With all its origins, and what is not judged as well."""
+    site, other = (Scripted(lambda hit: Reply(status=503)) for _ in range(2))
+    with site, other, Site(host="127.0.0.2") as well:
         crawler = await crawled(
-            pages(site, 30) + pages(well, 10),
+            pages(site, 20) + pages(other, 10) + pages(well, 10),
+            Exempt,
             SCHEDULER=scheduler,
             CONCURRENT_REQUESTS=8,
             RETRY_TIMES=2,
@@ -230,46 +238,21 @@ async def test_a_site_that_never_answers_well_is_given_up(scheduler):
         )
     spider = crawler.spider
     assert sorted(spider.got) == sorted(pages(well, 10))
-    assert len(site.bad) <= 30 + 8  # each once at the most, and one after each pause
+    assert (
+        len(site.bad) + len(other.bad) <= 30 + 8
+    )  # each once at the most, and one after each pause
     refused = [each for each in spider.failures if isinstance(each, HostRefused)]
     assert len(spider.failures) == 30
     assert len(refused) == stat(crawler, "forbidden/down") > 0
     assert str(refused[0]).startswith(
         "Not sent: its host has done nothing but fail for 1 s (REP_BACK_OFF_GIVE_UP): "
-        + site.origin
     )
+    assert {each.url.rpartition("/")[0] for each in refused} == {
+        site.origin,
+        other.origin,
+    }
     assert crawler.stats.get_value("robotstxt/forbidden") is None
     assert crawler.stats.get_value("finish_reason") == "finished"
-
-
-@both_schedulers
-@coroutine_test
-async def test_what_is_not_judged_and_other_origins_are_refused_there_as_well(
-    scheduler,
-):
-    bad = Scripted(lambda hit: Reply(status=503))
-    never = Scripted(lambda hit: Reply(status=503))
-    with bad, never:
-        crawler = await crawled(
-            pages(bad, 10) + pages(never, 10),
-            Exempt,
-            SCHEDULER=scheduler,
-            CONCURRENT_REQUESTS=4,
-            RETRY_TIMES=1,
-            REP_BACK_OFF_FIRST=0.2,
-            REP_BACK_OFF_GIVE_UP=0.5,
-        )
-        assert len(bad.bad) + len(never.bad) <= 20 + 8
-    assert len(crawler.spider.failures) == 20
-    assert stat(crawler, "forbidden/down") > 0
-
-
-class Exempt(Pages):
-    """Asks for every other page whatever robots.txt says."""
-
-    def requests(self):
-        for number, request in enumerate(super().requests()):
-            yield request.replace(meta={"dont_obey_robotstxt": number % 2 == 0})
 
 
 @coroutine_test

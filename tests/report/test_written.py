@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from scrapy_rep.report import AuditError, make
-from tests.audits import START, allowed, crawl, end, run, sent, with_answers, write
+from tests.audits import START, crawl, end, run, sent, with_answers, write
 from tests.report.test_page import ONE_HOST
 
 
@@ -92,25 +92,3 @@ def test_a_page_that_cannot_be_written(page, reason, tmp_path):
     audit = write(tmp_path / "audit.jsonl", ONE_HOST)
     with pytest.raises(AuditError, match=rf"output is .* \({reason}.*expected a file"):
         make([audit], str(tmp_path / page))
-
-
-def test_workers_that_crawled_together(tmp_path):
-    """Files need not be given in the order of time, nor fit in the files that may be open."""
-    records = [
-        record
-        for number in range(600)
-        for record in (
-            allowed(START + number, "a.example", f"/{number}", delay=1),
-            sent(START + number, "a.example", f"/{number}"),
-        )
-    ]
-    names = [
-        write(tmp_path / f"{at}.jsonl{'.gz' * (at % 2)}", records[2 * at :: 200] +
-              records[2 * at + 1 :: 200])
-        for at in range(100)
-    ]  # fmt: skip
-    made = make(names[::-1], str(tmp_path / "report.html"))
-    assert made.conclusion[0].text == (
-        "No URL that a rule disallows was requested; every delay was kept (599 gaps, none "
-        "short)."
-    )

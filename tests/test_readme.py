@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
+EXAMPLE = "https://example.com"
 DISALLOW_P = "User-agent: *\nDisallow: /p\n"
 BUILT_IN: dict[str, Any] = {"ADDONS": {}, "ROBOTSTXT_OBEY": True}
 
@@ -59,7 +60,7 @@ def settings_of(part: str, path: Path, folder: Path) -> dict[str, Any]:
 
 def spider(part: str, path: Path, site: Site, folder: Path) -> type[scrapy.Spider]:
     """Return the spider of a snippet, which crawls *site* in place of example.com."""
-    code = snippet(part, path).replace("https://example.com", site.origin)
+    code = snippet(part, path).replace(EXAMPLE, site.origin)
     (cls,) = [
         value
         for value in executed(code, folder).values()
@@ -80,6 +81,20 @@ async def items_of(spidercls: type[scrapy.Spider], **settings: Any) -> tuple[Any
     crawler.signals.connect(scraped, scrapy.signals.item_scraped)
     await crawl(crawler)
     return crawler, sorted(items, key=itemgetter("url"))
+
+
+async def played(
+    part: str, name: str, replies: dict[str, Any], folder: Path, **settings: Any
+) -> tuple[Any, list[Any], list[str]]:
+    """Return the crawler of a page's spider, its items, and the paths that it asked for.
+
+    A site with *replies* is example.com.
+    """
+    with Site(replies) as site:
+        spidercls = spider(part, page(name), site, folder)
+        crawler, items = await items_of(spidercls, **settings)
+        shown = json.dumps(items).replace(site.origin, EXAMPLE)
+        return crawler, json.loads(shown), site.paths
 
 
 # What it looks like, and its code
@@ -187,22 +202,21 @@ def test_snippet_of_a_spiders_own_test(tmp_path):
 
 @coroutine_test
 async def test_errback_and_signal_snippets(tmp_path):
-    rules = "User-agent: *\nDisallow: /private/\n"
-    extension = executed(snippet("request_forbidden", page("refusals")), tmp_path)[
-        "Refusals"
+    names = executed(snippet("request_forbidden", page("refusals")), tmp_path)
+    crawler, items, _ = await played(
+        *(
+            "errback",
+            "refusals",
+            {"/robots.txt": "User-agent: *\nDisallow: /private/\n"},
+        ),
+        tmp_path,
+        EXTENSIONS={names["Refusals"]: 0},
+    )
+    reason = "Disallow: /private/ (line 2, user-agent *)"
+    assert items == [
+        {"url": f"{EXAMPLE}/"},
+        {"url": f"{EXAMPLE}/private/diary", "refused": reason},
     ]
-    with Site({"/robots.txt": rules}) as site:
-        crawler, items = await items_of(
-            spider("errback", page("refusals"), site, tmp_path),
-            EXTENSIONS={extension: 0},
-        )
-        assert items == [
-            {"url": site.url("/")},
-            {
-                "url": site.url("/private/diary"),
-                "refused": "Disallow: /private/ (line 2, user-agent *)",
-            },
-        ]
     assert crawler.stats.get_value("refused/line 2") == 1
 
 
@@ -223,73 +237,45 @@ async def test_events_snippet(tmp_path):
 
 @coroutine_test
 async def test_page_rules_snippet(tmp_path):
-    shown = (
-        '<head><meta name="robots" content="noarchive, nofollow"></head><a href="/b">'
+    meta = '<head><meta name="robots" content="noarchive, nofollow"></head>'
+    _, items, paths = await played(
+        "rep_page", "pages", {"/": f'{meta}<a href="/b">'}, tmp_path
     )
-    with Site({"/": shown}) as site:
-        _, items = await items_of(spider("rep_page", page("pages"), site, tmp_path))
-        assert items == [
-            {
-                "url": site.url("/"),
-                "body": None,
-                "because": {
-                    "noarchive": '<meta name="robots">: noarchive',
-                    "nofollow": '<meta name="robots">: nofollow',
-                },
-            }
-        ]
-        assert site.paths == ["/robots.txt", "/"]
+    because = {
+        rule: f'<meta name="robots">: {rule}' for rule in ("noarchive", "nofollow")
+    }
+    assert items == [{"url": f"{EXAMPLE}/", "body": None, "because": because}]
+    assert paths == ["/robots.txt", "/"]
 
 
 @coroutine_test
 async def test_preferences_snippets(tmp_path):
     settings = settings_of("REP_PURPOSE", page("pages"), tmp_path)
-    rules = "License: https://example.com/rsl.xml\nUser-agent: *\nContent-Usage: train-ai=n\n"
-    with Site({"/robots.txt": rules}) as site:
-        _, items = await items_of(spider("Licensed", page("pages"), site, tmp_path))
-        assert items == [
-            {
-                "url": site.url("/"),
-                "training": "no",
-                "said": "Content-Usage: train-ai=n",
-                "line": 3,
-                "licenses": ["https://example.com/rsl.xml"],
-            }
-        ]
-        crawler, items = await items_of(
-            spider("Licensed", page("pages"), site, tmp_path), **settings
-        )
-        assert items == []
-        assert crawler.stats.get_value("rep/forbidden/purpose") == 1
+    licence, said = f"{EXAMPLE}/rsl.xml", "Content-Usage: train-ai=n"
+    rules = {"/robots.txt": f"License: {licence}\nUser-agent: *\n{said}\n"}
+    _, items, _ = await played("Licensed", "pages", rules, tmp_path)
+    found = {"training": "no", "said": said, "line": 3, "licenses": [licence]}
+    assert items == [{"url": f"{EXAMPLE}/", **found}]
+    crawler, items, _ = await played("Licensed", "pages", rules, tmp_path, **settings)
+    assert items == []
+    assert crawler.stats.get_value("rep/forbidden/purpose") == 1
 
 
 @coroutine_test
 async def test_evidence_snippets(tmp_path):
-    settings = settings_of("REP_AUDIT_URI", page("audit"), tmp_path)
-    uri = f"{tmp_path}/{settings['REP_AUDIT_URI']}"
-    with Site({"/robots.txt": DISALLOW_P}) as site:
-        _, items = await items_of(
-            spider("Kept", page("audit"), site, tmp_path), REP_AUDIT_URI=uri
-        )
-        digest = hashlib.sha256(DISALLOW_P.encode()).hexdigest()
-        assert items == [
-            {
-                "url": site.url("/"),
-                "allowed_by": "no rule matches",
-                "robots_txt": f"sha256:{digest}",
-            }
-        ]
+    uri = settings_of("REP_AUDIT_URI", page("audit"), tmp_path)["REP_AUDIT_URI"]
+    robots = {"/robots.txt": DISALLOW_P}
+    _, items, _ = await played(
+        "Kept", "audit", robots, tmp_path, REP_AUDIT_URI=f"{tmp_path}/{uri}"
+    )
+    digest = f"sha256:{hashlib.sha256(DISALLOW_P.encode()).hexdigest()}"
+    found = {"allowed_by": "no rule matches", "robots_txt": digest}
+    assert items == [{"url": f"{EXAMPLE}/", **found}]
     (file,) = (tmp_path / "audit").iterdir()
     assert file.name.startswith("kept-2")
     lines = gzip.decompress(file.read_bytes()).splitlines()
-    assert {json.loads(line)["type"] for line in lines} - {"waiting"} == {
-        "crawl",
-        "copy",
-        "decision",
-        "sent",
-        "answer",
-        "end",
-    }
+    types = {json.loads(line)["type"] for line in lines} - {"waiting"}
+    assert types == {"crawl", "copy", "decision", "sent", "answer", "end"}
 
 
 # What it says of the code

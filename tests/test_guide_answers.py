@@ -86,12 +86,10 @@ def test_programs_and_files_that_are_named_are_there(path):
     for module in re.findall(r"python\s+-m\s+(tests[\w.]*)", text):
         named = ROOT / module.replace(".", "/")
         assert named.with_suffix(".py").exists() or (named / "__main__.py").exists()
-    for name in re.findall(r"``((?:tests|scrapy_rep|example|docs)/[\w./*]+)``", text):
-        folders = (ROOT, ROOT / "scrapy_rep", ROOT / "example_project")
+    named = r"``((?:tests|scrapy_rep|example|docs)/[\w./*]+|[\w/*]+\.(?:py|sql))``"
+    for name in re.findall(named, text):
+        folders = (path.parent, PACKAGE, ROOT, ROOT / "example_project")
         assert any(list(folder.glob(name)) for folder in folders), name
-    if (path.name, path.parent.parent) == ("README.rst", PACKAGE):  # a room's page
-        for name in re.findall(r"``([\w/]+\.(?:py|sql))``", text):
-            assert any((folder / name).exists() for folder in (path.parent, PACKAGE))
 
 
 @coroutine_test

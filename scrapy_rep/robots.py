@@ -229,7 +229,7 @@ class RobotsSitemapSpider(SitemapSpider):
 
     An entry of ``sitemap_urls`` that ends in ``/robots.txt`` is not requested: the sitemaps that
     this file names take its place, and are judged as all requests are. Everything else is as in
-    Scrapy's SitemapSpider, and all of it is where the spider has no ``robots``.
+    Scrapy's ``SitemapSpider``, and where the spider has no ``robots``, this too.
     """
 
     robots: Robots | None = None

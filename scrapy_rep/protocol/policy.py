@@ -202,9 +202,7 @@ class Policy:
         return self._paces(agent).visit
 
     def preferences(self, url: str, agent: str | Sequence[str]) -> Preferences:
-        """What the site says about the use that `agent` may make of `url`: see the module
-        `preferences`. Read when first asked for.
-        """
+        """What the site says about the use that `agent` may make of `url`."""
         rules = self._rules_for(agent)
         check_url(url)
         if rules.stated is None:

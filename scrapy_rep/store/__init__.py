@@ -62,7 +62,7 @@ class KeptAnswer(NamedTuple):
 
 
 class Failures(NamedTuple):
-    """All that came of asking since some time: failures. Times are as in ``KeptAnswer``."""
+    """The failures in a row since the last good answer. Times are as in ``KeptAnswer``."""
 
     count: int  # type: ignore[assignment]  # tuples have a method of that name
     """How many times in a row; 1 or more."""

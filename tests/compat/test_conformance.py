@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from scrapy_rep import RFC9309, compat
-from tests.conformance import table, verdicts
+from tests.conformance import params, table, verdicts
 
 
 def by_urllib(text, url, agent):
@@ -41,35 +41,27 @@ def test_verdicts(ask):
         if row.body.decode("utf-8", "replace").encode() == row.body
     ]
     assert len(rows) > 450
-    wrong = [
-        row
-        for row in rows
-        if ask(row.body.decode(), row.url, row.agent) is not row.allowed
-    ]
-    assert wrong == []
+    answers = [ask(row.body.decode(), row.url, row.agent) for row in rows]
+    assert [
+        row for row, said in zip(rows, answers, strict=True) if said is not row.allowed
+    ] == []
 
 
 @pytest.mark.parametrize(
     "dialect", [compat.GYM2008, compat.MK1996], ids=lambda each: each.name
 )
 def test_older_dialects(dialect):
-    rows = list(table("dialects"))
-    answers = [
-        by_exclusion_rules(row["file"], row["url"], row["agent"], dialect)
-        for row in rows
-    ]
-    assert answers == [row[dialect.name.upper()] == "yes" for row in rows]
+    for row in table("dialects"):
+        said = by_exclusion_rules(row["file"], row["url"], row["agent"], dialect)
+        assert said is (row[dialect.name.upper()] == "yes"), row
 
 
 def test_delays():
-    for row in table("2.2.4-other-records"):
-        if "delay" in row:
-            parser = compat.RobotFileParser()
-            parser.parse(row["file"])
-            found = parser.crawl_delay(row["agent"])
-            assert found == (None if row["delay"] == "none" else float(row["delay"])), (
-                row
-            )
-            assert isinstance(found, int) is (
-                found is not None and found == int(found)
-            ), row
+    for file, agent, delay in [
+        case.values for case in params("2.2.4-other-records", "file", "agent", "delay")
+    ]:
+        parser = compat.RobotFileParser()
+        parser.parse(file)
+        found = parser.crawl_delay(agent)
+        assert found == (None if delay == "none" else float(delay)), file
+        assert isinstance(found, int) is (found is not None and found == int(found))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pickle
 import time
+from contextlib import contextmanager
 from email.utils import formatdate
 from urllib.error import URLError
 
@@ -31,6 +32,18 @@ Disallow: /
 Sitemap: http://example.com/a.xml
 Sitemap: http://example.com/b.xml
 """
+
+
+@contextmanager
+def fetching(*replies, **headers):
+    """A parser, and the URL of a robots.txt that a site answers with these, one after the other."""
+    headers = {name.replace("_", "-"): value for name, value in headers.items()}
+    made = [
+        each if isinstance(each, Reply) else Reply(each, headers=headers)
+        for each in replies
+    ]
+    with Site({"/robots.txt": made}) as site:
+        yield RobotExclusionRulesParser(), site.url("/robots.txt")
 
 
 def parsed(content):
@@ -96,14 +109,12 @@ def test_fetch():
 
 @pytest.mark.parametrize(
     "expires",
-    ["0", "soon", "Thu, 01 Jan 99999 00:00:00 GMT", f"Thu, {'9' * 400} Jan 1970", None],
+    ["0", "soon", "Thu, 01 Jan 99999 00:00:00 GMT", f"Thu, {'9' * 400} Jan 1970", ""],
     ids=lambda date: str(date)[:8],
 )
 def test_else_seven_days(expires):
-    headers = {} if expires is None else {"Expires": expires}
-    with Site({"/robots.txt": Reply(RULES, headers=headers)}) as site:
-        parser = RobotExclusionRulesParser()
-        parser.fetch(site.url("/robots.txt"))
+    with fetching(RULES, Expires=expires) as (parser, url):
+        parser.fetch(url)
     assert abs(parser.expiration_date - time.time() - SEVEN_DAYS) < 60
 
 
@@ -117,13 +128,12 @@ def test_expired(monkeypatch):
 
 @pytest.mark.parametrize("status", [401, 403, 404, 400, 410, 429, 500, 503])
 def test_statuses(status):
-    parser = RobotExclusionRulesParser()
-    with Site({"/robots.txt": Reply("Disallow: /", status=status)}) as site:
+    with fetching(Reply("Disallow: /", status=status)) as (parser, url):
         if status in {401, 403, 404}:
-            parser.fetch(site.url("/robots.txt"))
+            parser.fetch(url)
         else:
             with pytest.raises(URLError, match=str(status)):
-                parser.fetch(site.url("/robots.txt"))
+                parser.fetch(url)
     assert parser.response_code == status
     assert parser.is_allowed("x", "/") is (status == 404)
     parser.parse("")  # what the caller does who does not mind
@@ -133,42 +143,33 @@ def test_statuses(status):
 def test_faults_that_are_punted():
     parser = RobotExclusionRulesParser()
     with Site({"/robots.txt": Reply(hang=True), "/r": Reply(reset=True)}) as site:
-        with pytest.raises(TimeoutError):
-            parser.fetch(site.url("/robots.txt"), timeout=0.3)
-        with pytest.raises(URLError):
-            parser.fetch(site.url("/r"))
-    with pytest.raises(URLError):
-        parser.fetch("http://example.invalid/robots.txt", 5)
-    with pytest.raises(ValueError, match="expected an absolute http or https URL"):
-        parser.fetch("file:///robots.txt")
-    assert parser.response_code is None
+        for url, timeout, error in (
+            (site.url("/robots.txt"), 0.3, TimeoutError), (site.url("/r"), None, URLError),
+            ("http://example.invalid/robots.txt", 5, URLError), ("file:///r", None, ValueError),
+        ):  # fmt: skip
+            with pytest.raises(error):
+                parser.fetch(url, timeout)
+            assert parser.response_code is None
     assert not parser.is_allowed("x", "/")
 
 
 @pytest.mark.parametrize("charset", ["ascii", "utf-8", "no-such-charset"])
 def test_a_charset_that_is_not_that_of_the_file(charset):
-    headers = {"Content-Type": f"text/plain; charset={charset}"}
     body = "User-agent: *\nDisallow: /é".encode("latin-1")
-    with Site({"/robots.txt": Reply(body, headers=headers)}) as site:
-        parser = RobotExclusionRulesParser()
-        with pytest.raises(UnicodeError, match=charset):
-            parser.fetch(site.url("/robots.txt"))
+    site = fetching(body, Content_Type=f"text/plain; charset={charset}")
+    with site as (parser, url), pytest.raises(UnicodeError, match=charset):
+        parser.fetch(url)
     assert not parser.is_allowed("x", "/")
 
 
 def test_what_was_known_of_a_url_stays_and_of_another_goes():
-    replies = {
-        "/robots.txt": [Reply(RULES), Reply(status=503)],
-        "/r": Reply(status=503),
-    }
-    with Site(replies) as site:
-        parser = RobotExclusionRulesParser()
-        parser.fetch(site.url("/robots.txt"))
+    with fetching(RULES, Reply(status=503)) as (parser, url):
+        parser.fetch(url)
         with pytest.raises(URLError):
-            parser.fetch(parser.source_url)
+            parser.fetch(url)
         assert parser.is_allowed("Foobot", "/")
         with pytest.raises(URLError):
-            parser.fetch(site.url("/r"))
+            parser.fetch("http://127.0.0.1:1/robots.txt")
     assert not parser.is_allowed("Foobot", "/")
 
 

@@ -47,20 +47,13 @@ UTF_16 = "User-agent: *\nDisallow: /p".encode("utf-16")
         pytest.param(DISALLOW_P, OK, False, id="38-200"),
         pytest.param(Reply(status=404), NONE, True, id="44-404"),
         pytest.param(Reply(status=403), DENIED, False, id="45-403"),
-        pytest.param(Reply(status=429), AWAY, False, id="46-429"),
         pytest.param(Reply(""), OK, True, id="54-200, empty"),
         pytest.param(Reply(reset=True), AWAY, False, id="48-reset"),
         pytest.param(Reply("", cut=9), AWAY, False, id="54-nothing of nine octets"),
         pytest.param(Reply("Allow: /", cut=9), AWAY, False, id="54-cut short"),
         pytest.param(redirect("/robots.txt"), NONE, True, id="41-redirect loop"),
         pytest.param(redirect("file:///etc/hosts"), AWAY, False, id="43-to a file"),
-        pytest.param(redirect("ftp://127.0.0.1/x"), AWAY, False, id="43-to ftp"),
-        pytest.param(redirect("http://[::1"), AWAY, False, id="39-to no URL"),
-        pytest.param(redirect("http://a:99999/"), AWAY, False, id="39-to no port"),
-        pytest.param(redirect("http://u@127.0.0.1/"), AWAY, False, id="43-with user info"),
         pytest.param(with_headers(GZIPPED, Content_Encoding="gzip"), OK, False, id="gzip unasked"),
-        pytest.param(with_headers("x", Content_Encoding="br"), AWAY, False, id="unknown coding"),
-        pytest.param(with_headers(DISALLOW_P, Content_Encoding="UTF-8"), OK, False, id="D32-none"),
         pytest.param(with_headers(UTF_16, Content_Type="x; charset=utf-16"), OK, False, id="33"),
     ],
 )  # fmt: skip
@@ -181,11 +174,9 @@ def test_octets(access, octets):
 
 @pytest.mark.parametrize("body", [b"", b"User-agent: *\n"], ids=["no body", "some"])
 def test_48_a_reset_ends_no_body(body):
-    with Site() as site:
-        site.replies["/robots.txt"] = Reply(
-            raw=b"HTTP/1.1 200 OK\r\n\r\n" + body, broken=True
-        )
-        answer = fetch(site.url("/robots.txt"), timeout=5)
+    answer = answer_of(
+        Reply(raw=b"HTTP/1.1 200 OK\r\n\r\n" + body, broken=True), timeout=5
+    )
     assert answer.access is AWAY
     assert isinstance(answer.fault, ConnectionResetError)
 
@@ -224,12 +215,8 @@ def test_48_nobody_there():
 @pytest.mark.parametrize("encoded", [False, True])
 def test_35_size_limit_on_whole_lines(encoded):
     body = ((DISALLOW_P + "#" * 100 + "\n") * 50_000).encode()
-    reply = (
-        with_headers(gzip.compress(body), Content_Encoding="gzip")
-        if encoded
-        else Reply(body)
-    )
-    answer = answer_of(reply)
+    coded = with_headers(gzip.compress(body), Content_Encoding="gzip")
+    answer = answer_of(coded if encoded else Reply(body))
     assert answer.access is OK
     assert MAX_SIZE - 200 < len(answer.body) <= MAX_SIZE
     assert answer.body.endswith(b"\n")

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import pickle
+import subprocess
+import sys
 import time
 from urllib import robotparser as stdlib
 
@@ -149,3 +151,11 @@ def test_24_a_copy_serves_while_the_file_cannot_be_had():
 def test_a_url_that_is_none():
     with pytest.raises(ValueError, match="expected an absolute http or https URL"):
         RobotFileParser("file:///robots.txt").read()
+
+
+@pytest.mark.parametrize("module", ["", ".robotexclusionrulesparser"])
+def test_no_drop_in_needs_scrapy(module):
+    # A module that is None in sys.modules cannot be imported: as if not installed.
+    code = "import sys; sys.modules.update(scrapy=None, twisted=None);"
+    code += f"from scrapy_rep.compat{module} import *"
+    subprocess.run([sys.executable, "-c", code], check=True)

@@ -54,31 +54,14 @@ OCTETS = [
     *(b"\nDisallow: ", b"\nUser-agent: a", b"%2", b"%%", b"\n*", b"-1", b"9" * 20),
 ]
 STARTS = [
-    b"\xef\xbb\xbf",
-    b"\xef\xbb",
-    b"\xef",
-    b"\xff\xfe",
-    b"\xfe\xff",
-    b"\x00",
-    b"\n",
+    *(b"\xef\xbb\xbf", b"\xef\xbb", b"\xef", b"\xff\xfe", b"\xfe\xff", b"\x00", b"\n")
 ]
 CHARSETS = [
-    *(
-        None,
-        None,
-        None,
-        "utf-8",
-        "UTF8",
-        "latin-1",
-        "cp1252",
-        "koi8-r",
-        "big5",
-        "utf-7",
-    ),
+    *(None, None, None, "utf-8", "UTF8", "latin-1", "cp1252", "koi8-r", "big5", "utf-7"),
     *("utf-16", "utf-32", "idna", "punycode", "hex", "base64", "rot13", "zlib", "bz2"),
     *("unicode_escape", "raw_unicode_escape", "undefined", "cp037", "mbcs", "", " "),
     *("iso-2022-jp", "hz", "utf-8-sig", "x-user-defined", "\x00", "\u00e9", "a" * 3000),
-]
+]  # fmt: skip
 ODD_URLS = ["", "/robots.txt", "?a", "#", "/a#b", "//", "http://[", "\ud800", "/\x00"]
 
 RULE = re.compile(rb"llow:? ([/*][^\s#]*)")  # of most rules, the path

@@ -205,17 +205,14 @@ def test_many_agents_that_have_no_group() -> None:
 
 @pytest.mark.invariant7
 @pytest.mark.parametrize(
-    "line",
-    [*(bytes([octet]) for octet in b"x%*$#: \t\x00/\xff\xe3"), b"%2F", b"*a"],
-    ids=ascii,
-)
+    "line", [*(bytes([octet]) for octet in b"x%*$#: \t\x00/\xff\xe3"), b"%2F", b"*a"], ids=ascii
+)  # fmt: skip
 @pytest.mark.parametrize("dialect", [RFC9309, MK1996], ids=["RFC9309", "MK1996"])
 def test_one_long_line(line: bytes, dialect: Dialect) -> None:
-    head = b"User-agent: a\nDisallow: /x\n"
     for start in (b"", b"Disallow: /", b"User-agent: ", b"Crawl-delay: "):
-        filling = line * (LONG // len(line))
+        body = b"User-agent: a\nDisallow: /x\n" + start + line * (LONG // len(line))
         with in_time():
-            policy = parse(head + start + filling + b"\n", dialect=dialect)
+            policy = parse(body, dialect=dialect)
             assert policy.allowed("/x", "a") is False
             policy.verdict("/y" * 1000, "a")
             policy.crawl_delay("a")
@@ -223,8 +220,7 @@ def test_one_long_line(line: bytes, dialect: Dialect) -> None:
 
 @pytest.mark.invariant7
 @pytest.mark.parametrize(
-    "piece",
-    ["%", "/", "*", "?", "#", "%2F", "%zz", "\u00e9", "\ud800", "\x00", "../", "a:"],
+    "piece", [*"%/*?#\u00e9\ud800\x00", "%2F", "%zz", "../", "a:"], ids=ascii
 )
 def test_long_urls(piece: str) -> None:
     policy = parse(
@@ -237,14 +233,11 @@ def test_long_urls(piece: str) -> None:
 
 @pytest.mark.parametrize("code", [0xD800, 0xDBFF, 0xDC00, 0xDC80, 0xDFFF], ids=hex)
 def test_surrogates(code: int) -> None:
-    surrogate = chr(code)
-    robots = (
-        f"User-agent: *\nDisallow: /{surrogate}\nDisallow: /x\nSitemap: {surrogate}\n"
-    )
-    policy = parse(robots)
-    assert policy.allowed("/x", surrogate) is False
-    policy.verdict(f"/{surrogate}", "a")
-    policy.verdict(f"https://{surrogate}/{surrogate}?{surrogate}#{surrogate}", "a")
+    odd = chr(code)
+    policy = parse(f"User-agent: *\nDisallow: /{odd}\nDisallow: /x\nSitemap: {odd}\n")
+    assert policy.allowed("/x", odd) is False
+    policy.verdict(f"/{odd}", "a")
+    policy.verdict(f"https://{odd}/{odd}?{odd}#{odd}", "a")
     assert parse(str(policy)) == policy
 
 

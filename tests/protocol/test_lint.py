@@ -99,25 +99,16 @@ Sitemap: https://cdn.example.net/sitemap.xml
 @pytest.mark.parametrize("end", ["\n", "\r", "\r\n"], ids=["LF", "CR", "CRLF"])
 def test_a_tidy_file_has_no_notes(robots: str, end: str) -> None:
     robots = robots.replace("\n", end)
-    assert (
-        told(robots)
-        == told(robots.encode())
-        == told(b"\xef\xbb\xbf" + robots.encode())
-        == []
-    )
+    for body in (robots, robots.encode(), b"\xef\xbb\xbf" + robots.encode()):
+        assert told(body) == []
 
 
 def test_several_notes_come_by_line_whatever_was_asked_before() -> None:
     policy = parse(
         "Disallow: /x\nUser-agent: *\nDisallow: /%\nplease go away\nCrawl-delay: soon\nSitemap: s"
     )
-    expected = [
-        (1, "rule-outside-group"),
-        (3, "cut-escape"),
-        (4, "no-colon"),
-        (5, "bad-crawl-delay"),
-        (6, "relative-sitemap"),
-    ]
+    wanted = "rule-outside-group - cut-escape no-colon bad-crawl-delay relative-sitemap"
+    expected = [each for each in enumerate(wanted.split(), 1) if each[1] != "-"]
     for _ in range(2):
         assert [(note.line, note.code) for note in policy.notes] == expected
         policy.verdict("/x", "a")
@@ -129,12 +120,12 @@ def test_notes_on_records_between_user_agent_lines_come_by_line() -> None:
         "Visit-time: 0600-0700\nContent-Signal: search=yes\nUser-agent: c\n"
         "Crawl-delay: 1\nDisallow: /x\nCrawl-delay: 2\nUser-agent: d\nCrawl-delay: 3\n"
     )
+    between = [(line, "between-agents") for line in (2, 5, 6)]
     assert told(robots) == [
         (2, "bad-crawl-delay"),
-        (2, "between-agents"),
+        between[0],
         (3, "relative-sitemap"),
-        (5, "between-agents"),
-        (6, "between-agents"),
+        *between[1:],
     ]
     # There such a record begins another group.
     assert {note.line for note in parse(robots, dialect=GYM2008).notes} == {2, 3}
@@ -155,20 +146,11 @@ def test_guesses_at_garbled_fields_are_bounded() -> None:
 
 @pytest.mark.parametrize(
     "start",
-    [
-        "",
-        "\n  ",
-        "<!-- one --> <!-- two -->\n",
-        '<?xml version="1.0" encoding="UTF-8"?>\n',
-        '<div class="error">',
-    ],
-)
+    ["", "\n  ", "<!-- one --> <!-- two -->\n", '<?xml version="1.0"?>\n', '<div class="error">'],
+)  # fmt: skip
 def test_a_web_page_is_one_note_not_hundreds(start: str) -> None:
     page = "<!DOCTYPE html>\n<html>\n<p>some text here\n<a style='color: red'>x</a>\n"
     assert told(start + page * 100) == [(0, "html")]
-
-
-def test_a_robots_txt_with_markup_is_no_web_page() -> None:
     robots = "<!-- robots.txt of the web team -->\nUser-agent: *\nDisallow: /x\n"
     assert "html" not in {code for _, code in told(robots)}
 

@@ -51,22 +51,16 @@ def test_d25_rules_are_shared_by_all_runs_of_a_group() -> None:
         "User-agent: a\nCrawl-delay: 2\nUser-agent: b/2\nVisit-time: 0600-0900\n"
         "User-agent: *\nRequest-rate: 1/5\nDisallow: /x\n"
     )
-    for agent in ("a", "b", "c", "Mozilla/5.0 (compatible; A/1.0)"):
+    header = "Mozilla/5.0 (compatible; A/1.0)"
+    agents = ("a", "b", "c", header)
+    for agent in agents:
         assert policy.verdict("/x", agent).rule == Rule(False, "/x", 7)
         (group,) = policy.groups_for(agent)
         assert group.tokens == ("a", "b/2", "*")
-    assert [policy.crawl_delay(agent) for agent in "abc"] == [2, None, None]
-    assert policy.crawl_delay("Mozilla/5.0 (compatible; A/1.0)") == 2
-    assert [policy.visit_time(agent) for agent in "abc"] == [
-        None,
-        VisitTime(SIX, NINE),
-        None,
-    ]
-    assert [policy.request_rate(agent) for agent in "abc"] == [
-        None,
-        None,
-        RequestRate(1, 5),
-    ]
+    visit, rate = VisitTime(SIX, NINE), RequestRate(1, 5)
+    assert [policy.crawl_delay(agent) for agent in agents] == [2, None, None, 2]
+    assert [policy.visit_time(agent) for agent in agents] == [None, visit, None, None]
+    assert [policy.request_rate(agent) for agent in agents] == [None, None, rate, None]
     assert policy.crawl_delay(["c", "a"]) == 2  # the first that has a group
 
 
@@ -104,17 +98,18 @@ def test_visit_time(file, visit):
 
 def test_rate_and_visit_time_belong_to_a_group() -> None:
     lines = "REQUEST-RATE: {} \n VISIT-TIME: {}\n"
+    outside, inside = (
+        lines.format("9/9", "0100-0200"),
+        lines.format("1/10s", "0600-0900"),
+    )
     policy = parse(
-        lines.format("9/9", "0100-0200")
-        + "User-agent: *\n"
-        + lines.format("1/10s", "0600-0900")
-        + "\nDisallow: /x\nUser-agent: a\nDisallow: /\n"
+        f"{outside}User-agent: *\n{inside}Disallow: /x\nUser-agent: a\nDisallow: /\n"
     )
-    assert (policy.request_rate("b"), policy.visit_time("b")) == (
-        RequestRate(1, 10),
-        VisitTime(SIX, NINE),
-    )
-    assert (policy.request_rate("a"), policy.visit_time("a")) == (None, None)
+    for agent, expected in (
+        ("b", (RequestRate(1, 10), VisitTime(SIX, NINE))),
+        ("a", (None, None)),
+    ):
+        assert (policy.request_rate(agent), policy.visit_time(agent)) == expected
 
 
 def test_62_the_slowest_rate_and_the_first_visit_time_hold() -> None:

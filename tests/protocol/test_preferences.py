@@ -2,21 +2,26 @@
 
 from __future__ import annotations
 
+import json
 import pickle
 import time
 import tracemalloc
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from scrapy_rep.protocol import COMPILED, GYM2008, MK1996, RFC9309, Policy, parse
+from scrapy_rep.protocol import GYM2008, MK1996, RFC9309, Policy, parse
 from scrapy_rep.protocol.preferences import (
     CATEGORIES,
     PURPOSES,
     Preferences,
     combine,
+    dictionary,
     header_preferences,
+    parse_tdmrep,
+    tdm_preferences,
 )
 from tests.conformance import params
 from tests.strategies import CHARACTERS
@@ -62,9 +67,7 @@ Content-Usage: train-ai=y
 def test_attach_3_4_example(agent, url, allowed, training, line):
     assert parse(FIGURE_2).allowed(url, agent) is allowed
     for dialect in (RFC9309, GYM2008, MK1996):
-        if (
-            dialect is not RFC9309 and not allowed
-        ):  # there the first rule decides, which allows
+        if dialect is not RFC9309 and not allowed:  # there the first rule allows
             training, line = N, 4
         policy = parse(FIGURE_2, dialect=dialect)
         found = policy.preferences(f"https://example.com{url}", agent).of("train-ai")
@@ -72,32 +75,24 @@ def test_attach_3_4_example(agent, url, allowed, training, line):
 
 
 @pytest.mark.parametrize(
-    ("usage", "url", "expected"),
-    [
-        pytest.param(*case.values[:2], case.values[2:], id=case.id)
-        for case in params("preferences", "usage", "url", *SAID)
-        if case.values[0] is not None
-    ],
+    ("usage", "url", *SAID), params("preferences", "usage", "url", *SAID)
 )
-def test_content_usage(usage, url, expected):
+def test_content_usage(usage, url, training, input, search):  # noqa: A002
     lines = [f"Content-Usage: {rule}" for rule in usage.split("\n")]
-    assert asked("\n".join(["User-agent: *", *lines]), url) == expected
-    assert (
-        asked("\r\n".join(["User-agent: *", "Allow: /zz", *lines, ""]), url) == expected
-    )
-    assert asked("\n".join(["User-agent: *", "Disallow: /", *lines]), url) == (U, U, U)
+    for end, start, expected in (
+        ("\n", "User-agent: *", (training, input, search)),
+        ("\r\n", "User-agent: *\nAllow: /zz", (training, input, search)),
+        ("\n", "User-agent: *\nDisallow: /", (U, U, U)),
+    ):
+        assert asked(end.join([*start.split("\n"), *lines, ""]), url) == expected
 
 
-@pytest.mark.parametrize(
-    ("signal", "expected"),
-    [
-        pytest.param(case.values[0], case.values[1:], id=case.id)
-        for case in params("preferences", "signal", *SAID)
-    ],
-)
-def test_content_signal(signal, expected):
-    assert asked(f"User-agent: *\nContent-Signal: {signal}\nAllow: /\n") == expected
-    assert answers(header_preferences([("Content-Signal", signal)])) == expected
+@pytest.mark.parametrize(("signal", *SAID), params("preferences", "signal", *SAID))
+def test_content_signal(signal, training, input, search):  # noqa: A002
+    text = f"User-agent: *\nContent-Signal: {signal}\nAllow: /\n"
+    assert asked(text) == (training, input, search)
+    header = header_preferences([("Content-Signal", signal)])
+    assert answers(header) == (training, input, search)
 
 
 @pytest.mark.parametrize(
@@ -111,11 +106,9 @@ def test_to_whom_a_file_says_it(file, training, input_, search, others):
 
 def test_only_allow_and_disallow_part_groups():
     # RFC 9309 2.2.4, as for verdicts; attach-05 would part them
-    text = (
-        "User-agent: *\nContent-Usage: search=n\nUser-agent: ExampleBot\nDisallow: /x\n"
-    )
-    for agent in ("ExampleBot", "other"):
-        assert not parse(text).allowed("/x", agent)
+    text = "User-agent: *\nContent-Usage: search=n\nUser-agent: a\nDisallow: /x\n"
+    assert not parse(text).allowed("/x", "a")
+    assert not parse(text).allowed("/x", "other")
 
 
 @pytest.mark.parametrize(
@@ -157,7 +150,8 @@ def test_use(use, expected):
 
 
 def test_the_least_use_of_the_file():
-    text = "User-agent: a\nContent-Signal: use=immediate\nUser-agent: *\nContent-Signal: use=full\n"
+    signal = "User-agent: {}\nContent-Signal: use={}\n"
+    text = signal.format("a", "immediate") + signal.format("*", "full")
     use = parse(text).preferences("/", "x").use
     assert (use.answer, use.line) == ("immediate", 2)
 
@@ -177,15 +171,13 @@ def test_conventions_are_joined():
 
 
 def test_74_licenses_are_recorded_wherever_they_stand():
-    text = (
-        "License: https://example.com/license.xml\n"
-        "User-agent: a\nDisallow: /\n"
-        "license: /other.xml # RSL\n"
+    policy = parse(
+        "License: https://a.example/l\nUser-agent: a\nDisallow: /\nlicense: /o # RSL"
     )
     for url in ("/", "/robots.txt"):
         for agent in ("a", "b"):
-            found = parse(text).preferences(url, agent).licenses
-            assert found == (("https://example.com/license.xml", 1), ("/other.xml", 4))
+            found = policy.preferences(url, agent).licenses
+            assert found == (("https://a.example/l", 1), ("/o", 4))
 
 
 @pytest.mark.parametrize(
@@ -231,16 +223,11 @@ def test_the_more_restrictive_holds(robots, header, expected):
 
 def test_combined_keeps_everything():
     text = "User-agent: *\nContent-Signal: use=full\nLicense: https://a.example/\n"
-    header = header_preferences(
-        [("Content-Signal", "use=reference"), ("tdm-policy", "https://b.example/")]
-    )
-    found = combine(parse(text).preferences("/", "x"), header)
+    said = [("Content-Signal", "use=reference"), ("tdm-policy", "https://b.example/")]
+    found = combine(parse(text).preferences("/", "x"), header_preferences(said))
     assert found.use.answer == "reference"
-    pointers = found.licenses + found.tdm_policies
-    assert [pointer.url for pointer in pointers] == [
-        "https://a.example/",
-        "https://b.example/",
-    ]
+    urls = [pointer.url for pointer in found.licenses + found.tdm_policies]
+    assert urls == ["https://a.example/", "https://b.example/"]
 
 
 # As part of a policy
@@ -268,24 +255,6 @@ def test_it_changes_neither_verdicts_nor_equality():
     assert again.preferences("/", "x") == policy.preferences("/", "x")
 
 
-@pytest.mark.skipif(COMPILED, reason="compiled code calls what it was built with")
-def test_it_is_read_only_when_asked_for(monkeypatch):
-    policy = parse(FIGURE_2)
-    policy.allowed("/", "x")
-
-    def unexpected(*args):
-        raise AssertionError
-
-    with monkeypatch.context() as patch:
-        patch.setattr("scrapy_rep.protocol.policy.stated_in", unexpected)
-        policy.allowed("/", "x")
-        policy.verdict("/", "x")
-        _ = policy.sitemaps, policy.groups
-        with pytest.raises(AssertionError):
-            policy.preferences("/", "x")
-    policy.preferences("/", "x")
-
-
 PIECES = "Content-Usage: Content-Signal: License: User-agent: train-ai=n /a* $ , * x ai-train=no %"
 
 
@@ -295,14 +264,16 @@ PIECES = "Content-Usage: Content-Signal: License: User-agent: train-ai=n /a* $ ,
         st.sampled_from([*PIECES.split(), "\n", " "]) | st.text(CHARACTERS, max_size=3)
     ),
     st.text(CHARACTERS),
+    st.text(CHARACTERS) | st.text("abAB=,;() \t\"'\\:?@%*1.-"),
 )
-def test_nothing_makes_it_raise(parts, url):
+def test_nothing_makes_it_raise(parts, url, fields):
     policy = parse("".join(parts))
     found = policy.preferences(url, "x")
     for purpose in PURPOSES:
         preference = found.of(purpose)
         assert (preference.answer == U) == (preference.line == 0)
     _ = policy.notes
+    dictionary(fields)
 
 
 def memory_for_preferences(part: str, url: str) -> tuple[int, int]:
@@ -339,3 +310,84 @@ def test_time_and_memory_are_bounded(part):
     # What another thread takes meanwhile, such as that of pytest-xdist, it does not take twice.
     used, told = min(memory_for_preferences(part, url) for _ in range(2))
     assert used < told
+
+
+@pytest.mark.parametrize(
+    ("text", "members"), params("preferences", "dictionary", "members")
+)
+def test_dictionaries(text, members):
+    found = dictionary(text)
+    told = [f"{key}={value or '-'}" for key, value in (found or {}).items()]
+    assert ("none" if found is None else " ".join(told)) == members
+
+
+@pytest.mark.parametrize(
+    "part", ["a=(", "a=(x ", "(a ", "a;", "a;a", "a,", 'a="', ":a", "a=%22", " ", "1"]
+)
+def test_time_is_linear(part):
+    for text in (part * 50_000, "a=(" + part * 50_000, "a=" + part * 50_000):
+        begun = time.process_time()
+        dictionary(text)
+        assert time.process_time() - begun < 1
+
+
+POLICY = "https://provider.com/policies/policy.json"
+EXAMPLE = [
+    {"location": "/directory-a/", "tdm-reservation": 1},
+    {"location": "/directory-b/html/", "tdm-reservation": 1, "tdm-policy": POLICY},
+    {"location": "/directory-b/images/*.jpg", "tdm-reservation": 0},
+]
+"""Of the report."""
+
+
+def said(rules: Any, url: str) -> tuple[str, list[str]]:
+    found = tdm_preferences(parse_tdmrep(json.dumps(rules).encode()), url)
+    return found.of("tdm").answer, [policy.url for policy in found.tdm_policies]
+
+
+@pytest.mark.parametrize(
+    ("path", "answer", "policies"),
+    [
+        ("/directory-a/b.pdf", N, []), ("/directory-b/html/1", N, [POLICY]),
+        ("/directory-b/images/a/1.jpg", Y, []), ("/directory-b/images/1.png", U, []),
+        ("/Directory-a/", U, []), ("/", U, []),
+    ],
+)  # fmt: skip
+def test_the_example_of_the_report(path, answer, policies):
+    assert said(EXAMPLE, f"https://provider.com{path}") == (answer, policies)
+
+
+@pytest.mark.parametrize(
+    ("location", "path", "reserved"),
+    params("preferences", "location", "path", "reserved"),
+)
+def test_locations_are_read_as_those_of_robots_txt(location, path, reserved):
+    rules = [{"location": location, "tdm-reservation": 1}]
+    expected = "no" if reserved == "yes" else "unstated"
+    assert said(rules, f"https://provider.com{path}")[0] == expected
+
+
+def test_the_first_that_matches_holds():
+    rules = [
+        {"location": "/a/", "tdm-reservation": 0},
+        {"location": "/a/b/", "tdm-reservation": 1},
+    ]
+    assert said(rules, "https://provider.com/a/b/c")[0] == Y
+    assert said(rules[::-1], "https://provider.com/a/b/c")[0] == N
+    no_policy = [{"location": "/", "tdm-reservation": 1, "tdm-policy": 5}]
+    assert said(no_policy, "https://provider.com/") == (N, [])
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        b"", b"{", b"\xff\xfe", b"null", b"1", b'"a"', b"{}", b"[1, null, []]",
+        b'[{"location": 1, "tdm-reservation": 1}]', b'[{"location": "/"}]',
+        b'[{"location": "/", "tdm-reservation": "1"}]',
+        b'[{"location": "/", "tdm-reservation": 2}]',
+        b'[{"location": "/", "tdm-reservation": NaN}]',
+        b"[" * 100_000, b"<!DOCTYPE html><title>Not found</title>",
+    ],
+)  # fmt: skip
+def test_what_is_no_rule_is_left_out(body):
+    assert parse_tdmrep(body) == ()

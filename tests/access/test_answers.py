@@ -1,4 +1,4 @@
-"""Content codings: what comes out, how much of it, and at what cost."""
+"""What an answer says: its status, its fields, its codings, and what the site wants for a page."""
 
 from __future__ import annotations
 
@@ -14,7 +14,19 @@ import brotli  # type: ignore[import-untyped]
 import pytest
 
 from scrapy_rep.access import answers as content_coding
-from scrapy_rep.access.answers import MAX_GZIP_MEMBERS, decode_body
+from scrapy_rep.access.answers import (
+    MAX_GZIP_MEMBERS,
+    Access,
+    Demand,
+    access_of,
+    all_values,
+    decode_body,
+    demand_of,
+    first_value,
+    header_fields,
+)
+from tests.conformance import params
+from tests.utils import fields
 
 LIMIT = 512 * 1024
 RULES = b"User-agent: *\nDisallow: /p\n"
@@ -134,3 +146,73 @@ def test_traps_are_not_read(body, coding):
     with pytest.raises(ValueError, match="content coding"):
         read(body, coding)
     assert process_time() - start < 1
+
+
+@pytest.mark.parametrize(
+    ("status", "access"), params("2.3.1-access-results", "status", "access")
+)
+def test_access(status, access):
+    assert access_of(None if status == "none" else int(status)) is Access[access]
+
+
+def test_37_304_confirms_a_copy():
+    assert access_of(304, conditional=True) is Access.NOT_MODIFIED
+    assert access_of(200, conditional=True) is Access.SUCCESSFUL
+
+
+def test_45_statuses_can_be_made_to_deny():
+    assert access_of(403, deny_statuses=frozenset({401, 403})) is Access.DENIED
+    assert access_of(404, deny_statuses=frozenset({401, 403})) is Access.UNAVAILABLE
+
+
+def test_a_name_in_any_case_is_one_field():
+    fields = header_fields(
+        [("ETag", '"a"'), ("VARY", "Accept"), ("vary", "User-Agent")]
+    )
+    assert fields == {"etag": ['"a"'], "vary": ["Accept", "User-Agent"]}
+    assert first_value(fields, "vary") == "Accept"
+    assert all_values(fields, "vary") == "Accept, User-Agent"
+
+
+def test_a_field_that_is_missing_has_no_value():
+    assert first_value({}, "date") == all_values({}, "date") == ""
+
+
+def test_what_is_no_unicode_can_be_kept():
+    assert header_fields([("ETag", "\udcff")]) == {"etag": ["?"]}
+
+
+PAGE = "https://example.com/a/page"
+CHALLENGE = {"WWW-Authenticate": 'License error="invalid_request"'}
+
+
+def of(status: int, **headers: str) -> Demand | None:
+    named = [(name.replace("_", "-"), value) for name, value in headers.items()]
+    return demand_of(PAGE, status, fields(named))
+
+
+@pytest.mark.parametrize(
+    ("status", "challenge", "cause"), params("demands", "status", "challenge", "cause")
+)
+def test_causes(status, challenge, cause):
+    found = of(int(status), WWW_Authenticate=challenge)
+    assert (found.cause if found else "none") == cause
+
+
+def test_the_price_is_as_written():
+    found = of(402, crawler_price=" USD 0.01 ")
+    assert found == Demand("payment", "", "USD 0.01")
+    assert found.in_words() == "a payment (USD 0.01)"
+
+
+@pytest.mark.parametrize(("link", "url"), params("demands", "link", "license"))
+def test_the_licence_that_is_linked(link, url):
+    found = of(401, WWW_Authenticate="License", Link=link)
+    assert found == Demand("license", url)
+
+
+def test_no_header_takes_long():
+    begun = process_time()
+    for each in ("<" * 10**6, "<a>" + ";a=b" * 10**6, "<a>; rel=" + '"' * 10**6):
+        of(402, Link=each, crawler_price=each, WWW_Authenticate=each)
+    assert process_time() - begun < 2

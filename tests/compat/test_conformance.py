@@ -56,12 +56,12 @@ def test_older_dialects(dialect):
         assert said is (row[dialect.name.upper()] == "yes"), row
 
 
-def test_delays():
-    for file, agent, delay in [
-        case.values for case in params("2.2.4-other-records", "file", "agent", "delay")
-    ]:
-        parser = compat.RobotFileParser()
-        parser.parse(file)
-        found = parser.crawl_delay(agent)
-        assert found == (None if delay == "none" else float(delay)), file
-        assert isinstance(found, int) is (found is not None and found == int(found))
+@pytest.mark.parametrize(
+    ("file", "agent", "delay"), params("2.2.4-other-records", "file", "agent", "delay")
+)
+def test_delays(file, agent, delay):
+    parser = compat.RobotFileParser()
+    parser.parse(file)
+    found = parser.crawl_delay(agent)
+    assert found == (None if delay == "none" else float(delay))
+    assert isinstance(found, int) is (found is not None and found == int(found))

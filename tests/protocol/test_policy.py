@@ -165,8 +165,8 @@ def test_allow_all_and_disallow_all(allows: bool) -> None:
     assert policy.denies_all("a") is not allows
     for ask in (policy.crawl_delay, policy.request_rate, policy.visit_time):
         assert ask("a") is None
-    assert policy.sitemaps == policy.notes == policy.matching("/", "a") == ()
-    assert policy.groups_for("a") == ()
+    assert not policy.sitemaps + policy.notes
+    assert not policy.matching("/", "a") + policy.groups_for("a")
     assert 0 < policy.size_bytes() < 20_000 < parse(ROBOTS * 1000).size_bytes()
     assert parse(str(policy)).allowed("/x", "a") is allows
     # 19: it is asked for again while it is unreachable

@@ -90,12 +90,11 @@ class Frontier:
 
     def sweep(self) -> None:
         """Tell the ledger of the requests that are done since we last looked."""
-        engine = self._engine
-        gone = [self.taken.pop(request) for request in engine.done_with(self.taken)]
+        gone = [self.taken.pop(each) for each in self._engine.done_with(self.taken)]
         kept = [(place, entry[2]) for place, entry in gone if entry[2] is not None]
         if kept:
             self._ledger.done(kept)
-        engine.handed_out.sweep()
+        self._engine.handed_out.sweep()
 
     def _sweep_again(self) -> None:
         self.sweep()

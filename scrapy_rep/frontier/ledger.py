@@ -20,10 +20,9 @@ import pickle
 from dataclasses import dataclass, field
 from hashlib import blake2b
 from math import inf
-from typing import TYPE_CHECKING, Any, Literal, Protocol
+from typing import TYPE_CHECKING, Any, Literal
 
 from scrapy import Request
-from scrapy.utils.request import request_from_dict
 
 from scrapy_rep.events.stream import Stream
 
@@ -32,14 +31,11 @@ if TYPE_CHECKING:
 
     from scrapy import Spider
 
-    from scrapy_rep.events.waits import Held
     from scrapy_rep.protocol import Agent
 
     Key = tuple[str | None, Agent, str, bool]
     """Origin (``None``: not judged), agent, User-Agent header, and whether the HTTP cache was asked."""
 
-    Seen = Callable[[Request], None]
-    Unpackable = Callable[[Request, Exception], None]
     Entry = tuple[int, int, Any, Request | bytes]
     """Rank (-2 * priority; + 1 for a start request, where those come last) and order, which differ
     among those of a host, and in which they go; the ledger's id (``None``: only the frontier has it);
@@ -122,36 +118,11 @@ class HostQueue:
     """When it stops waiting for a time, by ``time.monotonic()``."""
 
 
-class Above(Protocol):
-    """What a ledger may use of the frontier above it."""
-
-    places: Any
-    taken: dict[Request, tuple[Place, Entry]]
-
-    @property
-    def room(self) -> int: ...
-
-    def arrive(self, place: Place, entry: Entry) -> bool: ...
-
-    def found(self, place: Place, number: int) -> None: ...
-
-    def came(
-        self, place: Place, entries: list[Entry], left: int | None = None
-    ) -> None: ...
-
-    def drop(self, place: Place) -> None: ...
-
-    def latest(self) -> Iterable[HostQueue]: ...
-
-    def held(self) -> Iterable[Held]: ...
-
-    def wake(self) -> None: ...
-
-
 class Ledger:
     """Keeps requests and fingerprints. ``bind`` comes first, ``open`` next, ``close`` last."""
 
-    frontier: Above
+    frontier: Any
+    """The ``Frontier``, which is told in ``bind``."""
     spider: Spider
     last_first = True, False
     """Whether, of two requests of equal rank, the one filed last goes first; and of odd ranks."""
@@ -176,10 +147,10 @@ class Ledger:
 
     def bind(
         self,
-        frontier: Above,
+        frontier: Any,
         spider: Spider,
-        on_seen: Seen,
-        on_unpackable: Unpackable,
+        on_seen: Callable[[Request], None],
+        on_unpackable: Callable[[Request, Exception], None],
     ) -> None:
         """Note whom to tell of requests that were seen before, where ``file`` could not tell at
         once, and of those that cannot be serialised, and why.
@@ -281,11 +252,6 @@ class MemoryLedger(Ledger):
         order = -self._orders if self.last_first[rank % 2] else self._orders
         self.frontier.arrive(place, (rank, order, None, request))
         return self.where
-
-
-def unpacked(body: bytes, spider: Spider) -> Request:
-    """Return what ``packed`` made *body* of; raises whatever comes of damaged octets."""
-    return request_from_dict(pickle.loads(body), spider=spider)  # noqa: S301
 
 
 def shortened(fingerprint: bytes) -> bytes:

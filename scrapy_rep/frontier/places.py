@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import pickle
 from hashlib import sha256
 from heapq import heappop, heappush
 from math import inf
 from typing import TYPE_CHECKING
 from zlib import crc32
 
+from scrapy.utils.request import request_from_dict
+
 from scrapy_rep.engine.downloader import HOST
 from scrapy_rep.events.waits import PACE
-from scrapy_rep.frontier.ledger import FIRST, LAST, HostQueue, Place, unpacked
+from scrapy_rep.frontier.ledger import FIRST, LAST, HostQueue, Place
 from scrapy_rep.judging.ruling import PARKED
 from scrapy_rep.judging.target import EXEMPT_KEY, INSTEAD_KEY, SLOT_KEY, judged
 from scrapy_rep.settings import LONGEST_AT_PROMPT
@@ -51,8 +54,7 @@ class Permits:
         self._may_wait_long = crawl.settings.wait
         self.policies = crawl.policies if crawl.is_judged else None
         """``None``: no request is judged."""
-        free_places = crawl.crawler.settings.getint("CONCURRENT_REQUESTS") or 16
-        self.most_asked = 2 * free_places
+        self.most_asked = 2 * crawl.crawler.settings.getint("CONCURRENT_REQUESTS") or 32
         """Of how many policies are asked for ahead at a time, those that take long aside."""
         by_host = self.engine.names_slots_by_host
         self._starts_tell = by_host and not callable(crawl.settings.pace_by)
@@ -299,7 +301,7 @@ class Places:
             self.discard(place)
             return False
         self.count += 1
-        if size and place.behind and entry[:2] >= place.edge:
+        if place.behind and size and entry[:2] >= place.edge:
             place.behind += 1
             return True
         heappush(place.hand, entry)
@@ -362,7 +364,7 @@ class Places:
                 return body
             self.octets -= len(body)
             try:
-                request = unpacked(body, self._spider)
+                request = request_from_dict(pickle.loads(body), spider=self._spider)  # noqa: S301
             except Exception as error:  # noqa: BLE001 - whatever comes of what was stored
                 self._permits.events.tell_failure(
                     f"A request of {place.host or 'no host'} cannot be read", error

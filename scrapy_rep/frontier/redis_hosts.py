@@ -174,10 +174,8 @@ class FleetStore(Store):
 
     async def get(self, origin: str) -> Snapshot | None:
         try:
-            row = await self._at(origin, "GET")
-            if row is None:
-                return None
-            return unpack(origin, row, ahead=self._server.ahead)
+            row, ahead = await self._at(origin, "GET"), self._server.ahead
+            return None if row is None else unpack(origin, row, ahead=ahead)
         except AwayError:
             return None
         except ValueError as error:

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from scrapy import Request
 
     from scrapy_rep.crawl import Crawl
+    from scrapy_rep.frontier.frontier import Frontier
     from scrapy_rep.frontier.ledger import Entry, Place
     from scrapy_rep.frontier.redis_server import Server
     from scrapy_rep.frontier.redis_shards import Shard
@@ -86,6 +87,7 @@ class RedisLedger(Ledger):
     """
 
     where = "redis"
+    frontier: Frontier
     fills_ahead = True
 
     def __init__(self, crawl: Crawl) -> None:
@@ -106,7 +108,6 @@ class RedisLedger(Ledger):
         """The last serial when it was done, its shard, its id."""
         self._unfiled = 0
         self._flushing: asyncio.Task[Any] | None = None
-        self._turn = asyncio.Lock()
         self._ticking: asyncio.Task[Any] | None = None
         self._sent: Counter[str] = Counter()
         """How many were done since we watched last, by host."""
@@ -142,7 +143,7 @@ class RedisLedger(Ledger):
 
     async def close(self) -> None:
         with suppress(asyncio.TimeoutError):
-            await asyncio.wait_for(self._flush_later(), CLOSE_SECONDS)
+            await asyncio.wait_for(self._flush_soon(), CLOSE_SECONDS)
         if self._unfiled:
             self._server.log.tell_failure(
                 f"Redis is away as the crawl ends: {self._unfiled} requests are not filed. The"
@@ -241,25 +242,21 @@ class RedisLedger(Ledger):
     def has_news(self) -> bool:
         return bool(self._done or self._new or self._batches)
 
-    def _flush_soon(self) -> None:
+    def _flush_soon(self) -> asyncio.Task[Any]:
         if self._flushing is None:
-            self._flushing = self._server.begin_task(self._flush_later())
+            self._flushing = self._server.begin_task(self._flush())
+        return self._flushing
 
-    async def _flush_later(self) -> None:
+    async def _flush(self) -> None:
+        """Tell Redis what there is, until it has heard all of it."""
         try:
             await asyncio.sleep(GATHER_SECONDS)
             while self.has_news():
-                is_told = await self._flush()
-                await asyncio.sleep(GATHER_SECONDS if is_told else RETRY_SECONDS)
+                are_told = await self._tell_new(), await self._tell_done()
+                self.frontier.wake()
+                await asyncio.sleep(GATHER_SECONDS if all(are_told) else RETRY_SECONDS)
         finally:
             self._flushing = None
-
-    async def _flush(self) -> bool:
-        """Return whether all of it was heard."""
-        async with self._turn:
-            is_filed, is_ended = await self._tell_new(), await self._tell_done()
-        self.frontier.wake()
-        return is_filed and is_ended
 
     async def _tell_new(self) -> bool:
         for n in self._new.keys() - self._batches.keys():
@@ -288,7 +285,7 @@ class RedisLedger(Ledger):
         return Batch(shard, new)
 
     async def _tell_done(self) -> bool:
-        """Tell of what is done of which all that came is filed."""
+        """Tell of what is done, if all that came of it is filed; return whether it was heard."""
         first = [batch.new[0][0] for batch in self._batches.values()]
         first += [new[0] for new in self._new.values()]
         oldest = min((one.serial for one in first), default=inf)
@@ -419,8 +416,8 @@ class RedisLedger(Ledger):
         ]
         said = json.dumps([self._server.me, {"in_hand": in_hand, "waits": waits}])
         key = told_key(self._server.spider, token)
-        await self._server.execute("RPUSH", key, said)
-        await self._server.execute("EXPIRE", key, ANSWER_KEPT_SECONDS)
+        await self._server.nodes.execute("RPUSH", key, said)
+        await self._server.nodes.execute("EXPIRE", key, ANSWER_KEPT_SECONDS)
 
 
 def _block_of(batch: Batch) -> list[Any]:

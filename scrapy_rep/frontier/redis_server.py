@@ -151,7 +151,7 @@ class Nodes:
         """Return who has *key*, or anybody who may know."""
         return self._owners.get(key_slot(key.encode())) or self.any()
 
-    async def execute(self, command: Sequence[Any]) -> Any:
+    async def execute(self, *command: Any) -> Any:
         """Run a command where its key is, or raise one of AWAY_ERRORS.
 
         A part that is a function is called just before.
@@ -295,18 +295,14 @@ class Server:
         """Raises one of AWAY_ERRORS."""
         rest = len(keys), *keys, *args
         try:
-            return await self.execute("EVALSHA", DIGESTS[script], *rest)
+            return await self.nodes.execute("EVALSHA", DIGESTS[script], *rest)
         except errors.NoScriptError:
-            return await self.execute("EVAL", SCRIPTS[script], *rest)
-
-    async def execute(self, *command: Any) -> Any:
-        """See ``Nodes.execute``."""
-        return await self.nodes.execute(command)
+            return await self.nodes.execute("EVAL", SCRIPTS[script], *rest)
 
     async def at_host(self, host: str, command: str, name: str, *args: Any) -> Any:
         """Run a command on what is kept of *host* by that name. Raises ``AwayError``."""
         n, key = self.shard_of(host), self.key_at(host, name)
-        return await self._at(n, self.execute, command, key, *args)
+        return await self._at(n, self.nodes.execute, command, key, *args)
 
     async def at_shard(self, n: int, script: str, *args: Any, key: str = "") -> Any:
         """Run a script for one shard, or for a *key* that lies there. Raises ``AwayError``."""

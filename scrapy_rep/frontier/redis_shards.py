@@ -34,6 +34,8 @@ PAGE = 500
 """Lists, or requests, that one call reads or moves."""
 LACKING_TICKS = 3
 """At so many looks in a row a shard must lack requests before we believe it."""
+MOST_LOOKS = 4
+"""In a large fleet every fourth look is at all shards."""
 BEYOND_TICKS = 3
 """At so many a worker must have more than its share before it gives any back."""
 
@@ -125,6 +127,7 @@ class Shards:
         self.has_losses = False
         self.is_closing = False
         self._said_spare = False
+        self._looks = 0
         self._beyond = [deque([0] * BEYOND_TICKS, BEYOND_TICKS) for _ in range(2)]
         """How many more than our share we had of late, by whether they are empty."""
 
@@ -140,12 +143,17 @@ class Shards:
         server, began = self._server, monotonic()
         await self.show_up(server.lease_ms)
         mine = dict(self.owned)
-        blocks = {n: [mine[n].term if n in mine else ""] for n in range(server.shards)}
+        # The more workers there are, the fewer shards are ours: most looks are at these alone.
+        every = max(1, min(MOST_LOOKS, len(self.workers) // MOST_LOOKS))
+        is_whole, self._looks = self._looks % every == 0, self._looks + 1
+        asked = range(server.shards) if is_whole else mine
+        blocks = {n: [mine[n].term if n in mine else ""] for n in asked}
         answers = await server.for_shards("tick", blocks, server.me, server.lease_ms)
         before = self.standing
         now = {n: Standing(*answer) for n, answer in answers.items()}
-        self.standing = before | now
-        self._look_for_losses(before, now)
+        if is_whole:
+            self.standing = before | now
+            self._look_for_losses(before, now)
         for n, shard in mine.items():
             if n not in now:
                 shard.is_unread = True  # Redis may have told what is new, in vain
@@ -161,14 +169,16 @@ class Shards:
             if shard.is_unread and self._ledger.frontier.room > 0:
                 server.begin_task(self._read(shard))
         # More are done than filed where the server was emptied in between.
-        self.is_empty = len(now) == server.shards and all(
+        is_quiet = all(
             each.is_empty
             and each.filed <= each.done
             and n in before
             and not each.has_moved(before[n])
             for n, each in now.items()
         )
-        if now:
+        was_seen = len(now) == server.shards if is_whole else self.is_empty
+        self.is_empty = is_quiet and was_seen
+        if is_whole and now:
             await self._balance()
         await self._free_idle()
         self._ledger.frontier.wake()
@@ -216,7 +226,7 @@ class Shards:
             self._server.log.count("fleet/forgot")
             # So that workers that begin later know it.
             number = SHARDS_KEY, self._server.shards
-            self._server.begin_task(self._server.execute("SET", *number, "NX"))
+            self._server.begin_task(self._server.nodes.execute("SET", *number, "NX"))
             shards = counted(forgot, "shard")
             self._tell_of_loss(
                 f"it was emptied, or came back without all of its data ({shards})"

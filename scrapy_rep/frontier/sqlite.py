@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from scrapy import Request
 
     from scrapy_rep.events.stream import Stream
+    from scrapy_rep.frontier.frontier import Frontier
     from scrapy_rep.frontier.job_file import JobFile
     from scrapy_rep.frontier.ledger import Place
 
@@ -60,6 +61,7 @@ class SqliteLedger(Ledger):
     kill what was taken, or answered since the last write, is sent again, and nothing is lost.
     """
 
+    frontier: Frontier
     at_hand = 64
     sheds = True
 
@@ -157,9 +159,6 @@ class SqliteLedger(Ledger):
         taken = self.frontier.taken.values()
         found = {entry[2] for each, entry in taken if each.name == name}
         return found.union(id_ for id_, its in self._unreadable.items() if its == name)
-
-    def note_taken(self) -> None:
-        self._write_soon()
 
     def note_unreadable(self, place: Place, id_: Any) -> None:
         self._unreadable[id_] = place.name
@@ -264,6 +263,8 @@ class SqliteLedger(Ledger):
 
     def _write_soon(self) -> None:
         self._writer.set(WRITE_AFTER_SECONDS if self.is_ready else WRITE_RETRY_SECONDS)
+
+    note_taken = _write_soon
 
     # The end
 

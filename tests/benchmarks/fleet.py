@@ -4,8 +4,8 @@ Run it with ``python -m tests.benchmarks.fleet [pace|wide|cost|full|away]...``:
 
 - pace: 1, 2, 8 and 32 workers, 30 hosts that ask for a delay. What part of the requests that are
   allowed was sent, the smallest gap at the server, both in units of the delay, and Redis' CPU.
-- full: 1, 8 and 32 simulated workers, which tell Redis what real ones do and send nothing, as fast
-  as they can: pages a second, and how many were one processor of Redis busy with nothing else.
+- full: Redis is held to a part of a processor, so that it is the limit: 1, 8 and 32 simulated
+  workers, which tell it what real ones do and send nothing, as fast as they can, and four real ones.
 - wide: one such host that takes 0.2 s for a page, four workers, spread or not: its owner is then
   bound by CONCURRENT_REQUESTS_PER_DOMAIN, and not by its processor.
 - cost: what Redis takes, in CPU for a page with 20 new links, half of them to other workers'
@@ -17,8 +17,9 @@ from __future__ import annotations
 
 import multiprocessing
 import sys
+import threading
 import time
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from itertools import pairwise
 from pathlib import Path
 from statistics import median
@@ -37,6 +38,8 @@ if TYPE_CHECKING:
 
 OPEN = "User-agent: *\nDisallow: /no\n"
 SETTINGS = {"LOG_LEVEL": "WARNING"}
+PERIOD = 0.02
+"""Seconds, of which a server that is held computes for a part."""
 MADE_BY = ("REP_FLEET_SHARDS", "REP_HOSTS")
 """Settings that matter where a queue is made."""
 
@@ -275,9 +278,29 @@ def load_of(url: str, workers: int, first: int, seconds: float) -> int:
     return done
 
 
-def full(seconds: float = 10.0) -> None:
+@contextmanager
+def held(server: RedisServer, share: float) -> Iterator[None]:
+    """Let the server compute for that *share* of the time alone."""
+    is_over = threading.Event()
+
+    def hold() -> None:
+        while not is_over.wait(share * PERIOD):
+            server.hang()
+            time.sleep((1 - share) * PERIOD)
+            server.resume()
+
+    thread = threading.Thread(target=hold)
+    thread.start()
+    try:
+        yield
+    finally:
+        is_over.set()
+        thread.join()
+
+
+def full(seconds: float = 10.0, share: float = 0.1) -> None:
     print(
-        "full: simulated workers, pages with 20 links, half of them to others' shards"
+        f"full: Redis gets {share:.0%} of a processor; pages with 20 links, simulated"
     )
     for workers in (1, 8, 32):
         processes = min(workers, 4)
@@ -285,12 +308,38 @@ def full(seconds: float = 10.0) -> None:
         with RedisServer() as server, multiprocessing.Pool(processes) as pool:
             before = cpu(server)
             jobs = [(server.url, each, n * each, seconds) for n in range(processes)]
-            done = sum(pool.starmap(load_of, jobs))
+            with held(server, share):
+                done = sum(pool.starmap(load_of, jobs))
             used = cpu(server) - before
             print(
                 f"  {workers} workers: {done / seconds:.0f} pages a second, Redis busy for"
-                f" {used / seconds:.0%}, {used * 1e3 / done:.2f} ms a page: full at"
-                f" {done / used:.0f} pages a second",
+                f" {used / seconds:.1%}, {used * 1e3 / done:.2f} ms a page: a whole one is full"
+                f" at {done / used:.0f} pages a second",
+                flush=True,
+            )
+    delay, number, web_hosts = 0.2, 25, hosts(30, delayed(0.2))
+    print(
+        f"  then 4 real workers, 30 hosts, {number} pages each, Crawl-delay: {delay:g}"
+    )
+    for part in (1.0, share, share / 5, share / 20):
+        with (
+            Web(web_hosts, page=0.02) as web,
+            seeded(web, pages(web_hosts, number), 4) as (server, fleet),
+        ):
+            before, begun = cpu(server), time.monotonic()
+            with held(server, part) if part < 1 else nullcontext():
+                fleet.join(600)
+            took, found = time.monotonic() - begun, seen(web)
+            stats = [worker.stats for worker in fleet.workers]
+            lost, away = (
+                sum(each.get(f"rep/fleet/{name}", 0) for each in stats)
+                for name in ("lost_shards", "away")
+            )
+            print(
+                f"  {part:.1%}: {len(found.urls) / took:.1f} pages a second, all"
+                f" {len(found.urls)} of {30 * number}, Redis busy for"
+                f" {(cpu(server) - before) / took:.2%}, smallest gap"
+                f" {found.gaps[0] / delay:.3f} of the delay, leases lost {lost}, away {away}",
                 flush=True,
             )
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import signal
 import sqlite3
 import time
 from contextlib import ExitStack, closing
@@ -26,21 +25,23 @@ SOME = 5
 """Pages after which a crawl has much to do yet."""
 DELAY = 0.2
 """What the last host asks for."""
-ROBOTS = f"User-agent: *\nCrawl-delay: {DELAY}\n"
+ROBOTS = "User-agent: *\nDisallow: /private\n"
 
 
 class Web:
     """Pages on some hosts. Each but the first is linked from one page, and from others.
 
-    Some are moved, some fail at first, some are asked for without the filter, and the
-    last host asks for a delay.
+    Some are moved, some fail at first, some are asked for without the filter; each links to one
+    that is disallowed, and the last host asks for a delay.
     """
 
     def __init__(self, pages: int, hosts: int = 4, after: float = 0.05) -> None:
         self.pages = pages
         self.after = after
         self.sites = [Site(host=f"127.0.0.{2 + number}") for number in range(hosts)]
-        self.sites[-1].replies["/robots.txt"] = ROBOTS
+        for site in self.sites:
+            site.replies["/robots.txt"] = ROBOTS
+        self.sites[-1].replies["/robots.txt"] = f"{ROBOTS}Crawl-delay: {DELAY}\n"
         self._stack = ExitStack()
 
     def __enter__(self) -> Self:
@@ -65,9 +66,9 @@ class Web:
         return [self._url(number) for number in range(self.pages)]
 
     @property
-    def asked(self) -> int:
-        """How many requests of pages the sites have seen."""
-        return sum(path != "/robots.txt" for site in self.sites for path in site.paths)
+    def asked(self) -> list[str]:
+        """The paths of pages for which the sites were asked."""
+        return [p for site in self.sites for p in site.paths if p != "/robots.txt"]
 
     def shortest_gap(self) -> float:
         """Return the shortest time between two requests to the host with a delay."""
@@ -95,6 +96,7 @@ class Web:
                 yield self._site_of(child).url(f"/to/{child}"), how
             else:
                 yield self._url(child), how | {"dont_filter": child % 13 == 6}
+        yield self._site_of(number).url(f"/private/{number}"), {}
         for other in range(number // 2, number // 2 + 3):
             if other % 13 != 6:
                 yield self._url(other), {}
@@ -109,10 +111,11 @@ class Killed:
     settings: dict[str, Any] = field(default_factory=dict)
     kills: int = 0
 
-    def start(self) -> subprocess.Popen[str]:
+    def start(self, *, anew: bool = False) -> subprocess.Popen[str]:
         return start(
             "tests.crawls.killed_crawl",
             self.folder / "job",
+            anew=anew,
             seeds=self.web.urls[:1],
             done=str(self.folder / "done"),
             settings={"RETRY_TIMES": 9, **self.settings},
@@ -145,17 +148,9 @@ class Killed:
             time.sleep(0.005)
         return process
 
-    def stop(self) -> None:
-        """Stop it as Ctrl-C does when it has done some."""
-        process = self.start_and_do_some()
-        process.send_signal(signal.SIGINT)
-        _, log = process.communicate(timeout=TIMEOUT)
-        assert "Traceback" not in log, log
-        assert set(self.done()) < set(self.web.urls)
-
     def end(self) -> str:
-        """Run it to its end; return its log."""
-        process = self.start()
+        """Run it to its end, in a Python with its own seed of hashes; return its log."""
+        process = self.start(anew=True)
         _, log = process.communicate(timeout=TIMEOUT)
         assert process.returncode == 0, log
         assert "Traceback" not in log, log

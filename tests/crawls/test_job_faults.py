@@ -39,9 +39,9 @@ def wait_until_quiet(web: Web) -> None:
     """Wait until the crawl sends nothing any more."""
     before = -1
     deadline = time.monotonic() + TIMEOUT
-    while web.asked != before:
+    while len(web.asked) != before:
         assert time.monotonic() < deadline
-        before = web.asked
+        before = len(web.asked)
         time.sleep(1)
 
 
@@ -61,6 +61,10 @@ def test_stopped(signals, tmp_path):
         assert set(killed.done()) < set(web.urls)
         killed.end()
         assert set(killed.done()) == set(web.urls)
+        assert all(site.count("/robots.txt") == 1 for site in web.sites)
+        assert not [path for path in web.asked if "private" in path]
+        if len(signals) == 1:  # nothing is broken off
+            assert len(killed.done()) == len(web.urls)
 
 
 @pytest.mark.invariant6

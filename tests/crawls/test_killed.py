@@ -37,6 +37,7 @@ def test_nothing_is_lost(kills, settings, tmp_path):
         assert "ERROR" not in log
         assert set(killed.done()) == set(web.urls)
         assert killed.kills >= kills // 2
+        assert not [path for path in web.asked if "private" in path]
         assert web.shortest_gap() >= DELAY
     assert "nothing is lost" in log
 

@@ -29,7 +29,6 @@ FULL_RECHECKS_PER_POP = 2
 TOLD_ELSEWHERE = frozenset({ASKED, PACE, UNREACHABLE})
 """After these waits the log has no line that the host goes on."""
 SWEEP_SECONDS = 0.03
-"""So often we look which of the requests that the engine has are done."""
 
 
 class Frontier:
@@ -57,9 +56,7 @@ class Frontier:
         self.arrive, self.found = places.arrive, places.found
         self.came, self.drop = places.came, places.discard
         self.taken: dict[Request, tuple[Place, Entry]] = {}
-        """The requests that the engine has."""
         self._asked = 0
-        """How many policies are being asked for ahead."""
         self._asks = 0  # that ever were
         self._is_idle = False
         self._sweeper = Alarm(self._sweep_again)
@@ -89,7 +86,6 @@ class Frontier:
         return True
 
     def sweep(self) -> None:
-        """Tell the ledger of the requests that are done since we last looked."""
         gone = [self.taken.pop(each) for each in self._engine.done_with(self.taken)]
         kept = [(place, entry[2]) for place, entry in gone if entry[2] is not None]
         if kept:
@@ -125,7 +121,6 @@ class Frontier:
         return request
 
     def _rest(self) -> None:
-        """Have the engine woken when a request may be sent."""
         if self.later:
             self._alarm.set(self._left())
         if self.places.count:
@@ -232,7 +227,6 @@ class Frontier:
     # When each host is looked at
 
     def _enter(self, place: Place) -> None:
-        """Note that something waits in *place* again."""
         if place.queue.where == "gone" and self._permits.is_new(place):
             self._note(place, "unknown")
             self._put(place.queue, "unknown")
@@ -241,7 +235,6 @@ class Frontier:
             self._put(place.queue, "due")
 
     def _put(self, queue: HostQueue, where: Where) -> None:
-        """Put *queue* at the end of the place *where*."""
         queue.where = where
         if where == "due":
             self.due.append(queue)
@@ -256,7 +249,6 @@ class Frontier:
             self._put(queue, "due")
 
     def _park(self, queue: HostQueue, wait: float, cause: str) -> None:
-        """Let *queue* wait for so many seconds."""
         queue.where = "later"
         queue.due_at = monotonic() + wait
         if len(self.later) > 2 * len(self.places) + 16:  # most entries were replaced
@@ -316,7 +308,6 @@ class Frontier:
     # Policies are asked for ahead of need
 
     def _ask_ahead(self) -> None:
-        """Ask for policies that are not known, as many at a time as may be."""
         unknown, permits = self.unknown, self._permits
         while unknown and (policies := permits.policies) is not None:
             bound = policies.bound

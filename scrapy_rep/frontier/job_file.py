@@ -93,7 +93,6 @@ class Changes:
         return bool(self.requests or self.done or self.seen or self.waits)
 
     def statements(self, in_hand: Mapping[str, int]) -> Statements:
-        """*in_hand*: how many requests of each host the crawl has taken."""
         waits = [(*wait, number) for number, wait in self.waits.items()]
         return [
             (NEW_PLACE, self.names.items()),
@@ -146,7 +145,6 @@ class JobFile(SqliteFile, OneForEachCrawler):
         self.close()
 
     def rows(self, sql: str, args: tuple[Any, ...] = ()) -> list[Any]:
-        """Raises ``sqlite3.Error``."""
         return self._work(lambda db: db.execute(sql, args).fetchall())
 
     def write(self, statements: Statements) -> None:

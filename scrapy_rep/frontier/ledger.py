@@ -65,18 +65,13 @@ class Place:
     name: str
     """The same in each process and run; "": only the frontier knows it."""
     was_named: bool = False
-    """By another process or run: its requests may belong elsewhere now."""
     is_gone: bool = False
-    """It was forgotten, as nothing waited in it."""
     hand: list[Entry] = field(default_factory=list)
-    """A heap."""
     behind: int = 0
-    """How many more wait in the ledger."""
     edge: tuple[float, float] = LAST
     """No request behind goes before one of this urgency."""
     filling: bool = False
     asked: bool = False
-    """Its policy is being asked for."""
     ask_ahead: bool = True
     """Whether that is before a request is handed out; else the gate asks."""
     held_by: str = ""
@@ -231,8 +226,6 @@ class Ledger:
 
 
 class MemoryLedger(Ledger):
-    """Nothing outlives the process: all requests are at hand."""
-
     where = "memory"
     outlives = False
 

@@ -36,14 +36,11 @@ UNJUDGED: Key = (None, *NOT_JUDGED, False)
 MOST_OCTETS_AT_HAND = 16 * 2**20
 """Octets of requests at hand that the ledger has, too."""
 WINDOW = 20_000
-"""So many places are known at a time; what waits in others is known to the ledger alone."""
 FEW_AT_HAND = 4
 """Requests of a place that are read at a time while there are many octets at hand."""
 
 
 class Permits:
-    """All that the frontier asks of policies, paces, downloader and engine."""
-
     def __init__(self, crawl: Crawl) -> None:
         self.engine = crawl.engine
         self.keeper = crawl.keeper
@@ -94,7 +91,6 @@ class Permits:
         return host, slot, (origin, agent, header, was_looked_up)
 
     def _of_request(self, request: Request) -> tuple[str, str, str | None]:
-        """Return the host, the slot and the origin of *request*, ``None``: it is not judged."""
         try:
             found = judged(request.url, request.meta)
         except ValueError:  # the gate will say what is wrong
@@ -103,7 +99,6 @@ class Permits:
         return self.keeper.host_of(request), self.engine.slot_of(request), origin
 
     def usual(self, origin: str | None) -> tuple[Agent, str]:
-        """Return agent and header of a request to *origin* that has none of its own."""
         return (self._agents.of(), self._agents.header()) if origin else NOT_JUDGED
 
     # Whether it may go
@@ -165,7 +160,6 @@ class Permits:
         return policies is None or policies.peek(origin, place.page) is not None
 
     def is_new(self, place: Place) -> bool:
-        """Tell whether nothing was ever known of what decides for *place*."""
         origin = (place.key and place.key[0]) or ""
         policies = self.policies if origin else None
         return policies is not None and not policies.remembers(origin)
@@ -196,9 +190,7 @@ class Places:
         self._queues: dict[tuple[str, str], HostQueue] = {}
         self._number = 0
         self.count = 0
-        """How many requests wait in all of them."""
         self.octets = 0
-        """Of those at hand that are packed."""
 
     def __iter__(self) -> Iterator[Place]:
         # A copy: who asks may take several turns of the event loop.
@@ -214,7 +206,6 @@ class Places:
     # Which place
 
     def of(self, request: Request) -> Place:
-        """Return the place of *request*, a new one if nothing waits there."""
         host, slot, key = self._permits.host_slot_key(request)
         part, wide = "", self._ledger.wide.get(host)
         if wide:
@@ -233,7 +224,6 @@ class Places:
         return self._add(queue or HostQueue(host, slot), key, part, name)
 
     def named(self, name: str) -> Place:
-        """Return the place of this *name*, a new one if nothing waits there."""
         host, origin, slot, own, part = _parts_of(name)
         queue = self._queues.get((host, slot))
         if (place := self._find(queue, name)) is None:
@@ -243,16 +233,13 @@ class Places:
         return place
 
     def has(self, name: str) -> bool:
-        """Tell whether something waits in the place of this *name*."""
         host, _, slot, *_ = _parts_of(name)
         return self._find(self._queues.get((host, slot)), name) is not None
 
     def current(self, place: Place) -> Place:
-        """Return *place* or, if it was forgotten, one of its name that is not."""
         return self.named(place.name) if place.is_gone else place
 
     def discard(self, place: Place) -> None:
-        """Forget *place* and its requests, and its queue with the last place of that."""
         if place.is_gone:
             return
         if place.hand or place.behind:
@@ -379,7 +366,6 @@ class Places:
         return None
 
     def _leave(self, place: Place, keep: int) -> None:
-        """Leave all but the first *keep* at hand to the ledger, if it has them, too."""
         hand = sorted(place.hand, key=lambda entry: entry[:2])
         gone = [entry for entry in hand[keep:] if entry[2] is not None]
         if gone:

@@ -108,7 +108,6 @@ class FleetBookings:
             raise
 
     async def over(self, name: str, booking: int = 0) -> None:
-        """Note that the host's only request is over: its delay begins."""
         interval, me = self.held.pop(name, (0.0, ""))
         # Redis knows for so long when that was: whose delay is the longest may ask.
         at, life = monotonic(), self._server.settings.crawl_delay_max + 1
@@ -169,7 +168,6 @@ class FleetStore(Store):
         self._claims = FleetBookings(server, "asks", host_of_key)
 
     def fetched(self) -> set[str]:
-        """Return the hosts whose robots.txt is being fetched."""
         return set(map(host_of_key, self._claims.held))
 
     async def get(self, origin: str) -> Snapshot | None:

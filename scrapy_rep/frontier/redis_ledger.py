@@ -37,12 +37,10 @@ if TYPE_CHECKING:
     from scrapy_rep.frontier.redis_shards import Shard
 
 TICK_SECONDS = 0.25
-"""So often a worker renews its leases, and looks how shards stand and what is new."""
 GATHER_SECONDS = 0.02
 """So long what came of pages is gathered before it goes to Redis."""
 RETRY_SECONDS = 0.5
 MOST_IN_A_CALL = 250
-"""Requests of a shard in one call."""
 MOST_URGENT = 64
 """Requests at hand of a place, beyond which even an urgent one waits in Redis."""
 WATCH_SECONDS = 10.0
@@ -97,20 +95,17 @@ class RedisLedger(Ledger):
         self.wide = {host: own["wide"] for host, own in hosts if own.get("wide")}
         self._shards = Shards(server, self, crawl.keeper, self.is_busy_with)
         self._base = crc32(server.me.encode()) << 32
-        """Makes ids unique in the fleet."""
         self._serial = 0
         """Numbers requests as they are filed, or come."""
         self._new: dict[int, deque[Filed]] = {}
         """By shard."""
         self._batches: dict[int, Batch] = {}
-        """What Redis may have heard of it already."""
         self._done: list[tuple[int, int, bytes]] = []
         """The last serial when it was done, its shard, its id."""
         self._unfiled = 0
         self._flushing: asyncio.Task[Any] | None = None
         self._ticking: asyncio.Task[Any] | None = None
         self._sent: Counter[str] = Counter()
-        """How many were done since we watched last, by host."""
         self._watched_at, self._done_then = 0.0, 0
         self._said_wide = False
         self._told: str | None = None
@@ -248,7 +243,6 @@ class RedisLedger(Ledger):
         return self._flushing
 
     async def _flush(self) -> None:
-        """Tell Redis what there is, until it has heard all of it."""
         try:
             await asyncio.sleep(GATHER_SECONDS)
             while self.has_news():
@@ -323,7 +317,6 @@ class RedisLedger(Ledger):
         return True
 
     def _note_heard(self, n: int, batch: Batch, seen: set[int]) -> None:
-        """Note that Redis has heard *batch*: which of its requests it had seen before."""
         frontier, mine = self.frontier, self._shards.owned.get(n)
         # Of one that was not ours then we hear, or read, what waits there.
         is_mine = mine is batch.shard and mine is not None and not mine.is_leaving
@@ -342,7 +335,6 @@ class RedisLedger(Ledger):
     # What comes from there
 
     async def _take(self, place: Place, number: int) -> None:
-        """Have the *number* most urgent requests of *place* come to the frontier."""
         shards, n = self._shards, self._shards.number_of(place)
         while not self._server.is_there(n):  # noqa: ASYNC110 - a tick sees that
             await asyncio.sleep(RETRY_SECONDS)

@@ -109,7 +109,6 @@ class FleetQueue(ExitStack):
     # What is told
 
     def state(self) -> State:
-        """Workers are asked what they have in hand."""
         beat = [self._workers, self._orders], "", 0
         leases, orders = map(as_dict, self._run("beat", *beat))
         asked = self._ask(len(leases)) if leases else {}
@@ -163,7 +162,6 @@ class FleetQueue(ExitStack):
         return found
 
     def _ask(self, workers: int) -> dict[str, Any]:
-        """Return what each worker says, by its name."""
         token = token_hex(6)
         self._order("ask", token)
         deadline = time.monotonic() + ANSWER_SECONDS
@@ -174,7 +172,6 @@ class FleetQueue(ExitStack):
         return dict(map(json.loads, found))
 
     def _waiting(self, only: Iterable[str]) -> Counter[str]:
-        """Return how many wait, by host, without those at hand of workers."""
         found = Counter[str]()
         for pattern in [f"*{chr(0)}{escaped(host)}*" for host in only] or ["*"]:
             for _, list_, number in self._lists(pattern):
@@ -182,7 +179,6 @@ class FleetQueue(ExitStack):
         return found
 
     def _lists(self, pattern: str) -> Iterator[tuple[int, bytes, int]]:
-        """Yield shard, list and number of requests of all lists like *pattern*."""
         for n in self._shards:
             at, seen = None, set[bytes]()
             while at != b"0":

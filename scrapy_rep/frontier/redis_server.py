@@ -47,7 +47,6 @@ MENDS_SECONDS = 30.0
 SHARDS = 32
 SHARDS_KEY = "rep:shards"
 ANSWER_KEPT_SECONDS = 30
-"""So long what workers say is kept for who has asked."""
 NO_ANSWER = (redis.ConnectionError, redis.TimeoutError, OSError, asyncio.TimeoutError)
 AWAY_ERRORS = (redis.RedisError, errors.RedisClusterException, *NO_ANSWER)
 CALL_SECONDS = 2.0
@@ -138,9 +137,7 @@ class Nodes:
     def __init__(self, url: str) -> None:
         self._url, self._first = url, Node(url)
         self._nodes: dict[tuple[str, int], Node] = {}
-        """Of a cluster, as far as is known."""
         self._owners: dict[int, Node] = {}
-        """Who has which slot, as far as is known."""
 
     def any(self) -> Node:
         """Return one that has not failed of late, if any."""
@@ -148,7 +145,6 @@ class Nodes:
         return min(known, key=lambda node: (node.failed_at, random()))  # noqa: S311
 
     def owner_of(self, key: str) -> Node:
-        """Return who has *key*, or anybody who may know."""
         return self._owners.get(key_slot(key.encode())) or self.any()
 
     async def execute(self, *command: Any) -> Any:
@@ -233,11 +229,9 @@ class Server:
         spider = self.spider = (crawler.spider or crawler.spidercls).name
         self.me = f"{socket.gethostname()}-{os.getpid()}-{token_hex(3)}"
         self._away: set[int] = set()
-        """Shards whose server is away."""
         self._down_since = 0.0
         """Since when a cluster says nothing but that it is down."""
         self._said: set[str | None] = set()
-        """What was said of it since it was there last."""
         self._tasks: set[asyncio.Task[Any]] = set()
         self.fleet_keys = fleet_keys(spider)
         wanted = settings.fleet_shards
@@ -348,7 +342,6 @@ class Server:
     # Whether it is there
 
     def note_lost(self, error: BaseException, shards: Iterable[int] = ()) -> None:
-        """Note that a call has failed; say so once."""
         code = code_of(error)
         if code != "CLUSTERDOWN":
             self._down_since = monotonic()
@@ -370,7 +363,6 @@ class Server:
             )
 
     def note_room(self) -> None:
-        """Note that it took what takes memory."""
         if "OOM" in self._said:
             self._said.remove("OOM")
             self.log.tell_user("Redis has room again")
@@ -404,7 +396,6 @@ class Server:
 
 
 def escaped(text: str) -> str:
-    """Return a pattern of Redis for *text*."""
     return "".join(f"\\{char}" if char in "\\*?[]" else char for char in text)
 
 

@@ -31,7 +31,6 @@ if TYPE_CHECKING:
     from scrapy_rep.pacing.keeper import Keeper
 
 PAGE = 500
-"""Lists, or requests, that one call reads or moves."""
 LACKING_TICKS = 3
 """At so many looks in a row a shard must lack requests before we believe it."""
 MOST_LOOKS = 4
@@ -41,8 +40,6 @@ BEYOND_TICKS = 3
 
 
 class Standing(NamedTuple):
-    """How a shard stands, as Redis has told last."""
-
     owner: bytes | None
     epoch: bytes | None
     filed: int
@@ -60,7 +57,6 @@ class Standing(NamedTuple):
         return not (self.lists or self.out)
 
     def has_moved(self, before: Standing) -> bool:
-        """Tell whether anything was filed or done since."""
         return (self.filed, self.done) != (before.filed, before.done)
 
 
@@ -80,7 +76,6 @@ class Shard:
     is_read: bool = False
     """It is being read."""
     cursor: bytes = b"0"
-    """Where reading goes on."""
     is_unread: bool = True
     """There may be lists of which the frontier was not told."""
     fresh: set[bytes] = field(default_factory=set)
@@ -93,7 +88,6 @@ class Shard:
         return monotonic() < self.safe_until
 
     def number_in(self, list_: bytes) -> int:
-        """Return how many requests wait in a list, as far as is known."""
         name, rank = place_and_rank(list_)
         return self.waits.get(name, {}).get(rank, 0)
 
@@ -139,7 +133,6 @@ class Shards:
         return self.owned.get(self.number_of(place))
 
     async def tick(self) -> None:
-        """Show up, renew our leases, and see to it that each shard has an owner."""
         server, began = self._server, monotonic()
         await self.show_up(server.lease_ms)
         mine = dict(self.owned)
@@ -240,7 +233,6 @@ class Shards:
         )
 
     async def _look_for_lost(self, n: int) -> None:
-        """Find what no index leads to; note what is gone."""
         if self._is_busy_with(n):
             return
         server = self._server
@@ -365,7 +357,6 @@ class Shards:
             left = await self._server.at_shard(n, "back", shard.term, PAGE)
 
     def release(self, shard: Shard) -> None:
-        """Give a shard back as soon as nothing of it is in progress."""
         if not shard.is_leaving:
             shard.is_leaving = True
             self._forget(shard)

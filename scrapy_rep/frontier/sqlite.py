@@ -28,7 +28,6 @@ if TYPE_CHECKING:
     from scrapy_rep.frontier.ledger import Place
 
 WRITE_AFTER_SECONDS = 0.05
-"""So long changes are gathered for one transaction."""
 WRITE_RETRY_SECONDS = 1.0
 """The same where the last one failed."""
 MOST_PER_WRITE = 128
@@ -70,10 +69,8 @@ class SqliteLedger(Ledger):
         self._changes = Changes()
         self._next = 1
         self._unreadable: dict[int, str] = {}
-        """Requests that cannot be read, and the names of their places."""
         self._outside = 0
         self._looked_at = -1
-        """The place that was looked at last for the window."""
         self._writer = Alarm(self.write)
         self._looker = Alarm(self._move_window)
 
@@ -173,7 +170,6 @@ class SqliteLedger(Ledger):
         return self._outside
 
     def _move_window(self) -> None:
-        """Let places into the window, if need be instead of some that wait long."""
         frontier, now = self.frontier, monotonic()
         if frontier.room <= 0:
             for queue in frontier.latest():
@@ -198,7 +194,6 @@ class SqliteLedger(Ledger):
             self.frontier.drop(place)
 
     def _bring(self, most: int, now: float) -> None:
-        """Tell the frontier of up to *most* more places that are due *now*."""
         if not self._is_written():
             return
         sql = "SELECT id, name, until FROM places WHERE id > ? ORDER BY id LIMIT ?"

@@ -144,11 +144,11 @@ def test_one_pace_one_fetch_and_no_page_that_is_disallowed():
 
 @pytest.mark.parametrize("workers", [2, 4])
 def test_each_worker_gets_its_part_of_few_hosts(workers):
-    with crawl(20, workers) as running:
+    with crawl(10 + 2 * workers, workers) as running:
         running.end()
     got = [len(worker.said("got")) for worker in running.fleet.workers]
-    assert sum(got) == 80  # none was sent twice
-    assert min(got) >= 80 // workers // 2
+    assert sum(got) == running.number  # none was sent twice
+    assert min(got) >= running.number // workers // 2
 
 
 @pytest.mark.invariant2
@@ -482,18 +482,7 @@ def test_a_server_that_cannot_be_used_ends_the_crawl_before_it_begins(url, said)
     assert "wrong" not in worker.log.replace("wrong or missing", "")
 
 
-@pytest.mark.parametrize(
-    ("fault", "undo", "told"),
-    [
-        (
-            "CONFIG SET requirepass other",
-            "CONFIG SET requirepass secret",
-            "must have its user and password",
-        ),
-        ("REPLICAOF 127.0.0.1 9", "REPLICAOF NO ONE", "it is a replica"),
-    ],
-)
-def test_a_server_that_refuses_us_later_is_an_error(fault, undo, told):
+def test_a_server_that_refuses_us_later_is_an_error():
     with (
         Web(FOUR, page=0.1) as web,
         RedisServer(None, "--requirepass", "secret") as server,
@@ -504,9 +493,9 @@ def test_a_server_that_refuses_us_later_is_an_error(fault, undo, told):
             running = Crawl(web, server, fleet, len(urls))
             running.until_got()
             client, (worker,) = server.client, fleet.workers
-            client.execute_command(*fault.split())
+            client.config_set("requirepass", "other")
             client.execute_command("CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes")
-            until(lambda: told in worker.log)
-            client.execute_command(*undo.split())
+            until(lambda: "must have its user and password" in worker.log)
+            client.config_set("requirepass", "secret")
             running.end()
     assert worker.log.count("ERROR: Redis refuses us") == 1

@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import os
 import signal
-import sqlite3
 import sys
 import tempfile
 import time
-from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +16,6 @@ import scrapy
 from scrapy_rep.engine.downloader import CUT_OFF
 from scrapy_rep.exceptions import JobError
 from scrapy_rep.frontier import job_file as file
-from scrapy_rep.frontier.job_file import FILE_NAME
 from tests.crawls.kills import Killed, Web
 from tests.crawls.processes import TIMEOUT, wait_for_hit
 from tests.site import (
@@ -93,20 +90,6 @@ def test_the_disk_is_full(is_killed, tmp_path):
         assert "Traceback" not in log
 
 
-def test_a_second_crawl_is_refused(tmp_path):
-    with Web(PAGES) as web:
-        killed = Killed(web, tmp_path)
-        first = killed.start()
-        wait_for_hit(first, web.sites)
-        second = killed.start()
-        _, log = second.communicate(timeout=TIMEOUT)
-        assert "JobError: Another crawl is at the job in" in log
-        assert first.poll() is None
-        _, log = first.communicate(timeout=TIMEOUT)
-        assert "Traceback" not in log
-        assert set(killed.done()) == set(web.urls)
-
-
 @posix
 def test_a_fork_leaves_the_job_alone(tmp_path):
     with Web(PAGES // 2) as web:
@@ -156,16 +139,6 @@ def test_a_folder_that_cannot_be_written(tmp_path):
             os.seteuid(0)
         path.chmod(0o755)
         path.rmdir()
-
-
-def test_another_programs_file_is_left_alone(tmp_path):
-    path = tmp_path / FILE_NAME
-    with closing(sqlite3.connect(path)) as db:
-        db.execute("CREATE TABLE theirs (a)")
-    before = path.read_bytes()
-    with pytest.raises(JobError, match="is the database of another program"):
-        file.JobFile(tmp_path)
-    assert path.read_bytes() == before
 
 
 class NoStart(Pages):

@@ -13,24 +13,12 @@ from tests.crawls.kills import DELAY, Killed, Web
 from tests.crawls.processes import TIMEOUT, start, wait_for_hit
 from tests.site import Reply, Site, gaps_between, pages
 
-FIFO = {
-    "SCHEDULER_DISK_QUEUE": "scrapy.squeues.PickleFifoDiskQueue",
-    "SCHEDULER_START_DISK_QUEUE": None,
-}
-
 
 @pytest.mark.invariant6
-@pytest.mark.parametrize(
-    ("kills", "settings"),
-    [
-        pytest.param(6, {}, id="as the add-on has it"),
-        pytest.param(3, FIFO, id="FIFO, without a queue of start requests"),
-    ],
-)
-def test_nothing_is_lost(kills, settings, tmp_path):
-    rnd = random.Random(9309)
+def test_nothing_is_lost(tmp_path):
+    rnd, kills = random.Random(9309), 6
     with Web(pages=30 * kills) as web:
-        killed = Killed(web, tmp_path, settings)
+        killed = Killed(web, tmp_path)
         while killed.kills < kills and killed.kill(rnd, longest=0.8):
             pass
         log = killed.end()

@@ -14,7 +14,6 @@ from tests.site import Site, pages
 from tests.utils import (
     SCRAPYS,
     Pages,
-    both_schedulers,
     coroutine_test,
     crawl,
     make_crawler,
@@ -22,17 +21,23 @@ from tests.utils import (
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from pathlib import Path
 
 OURS = "scrapy_rep.Scheduler"
 FIFO = {
     f"SCHEDULER_{kind}_QUEUE": f"scrapy.squeues.{name}"
     for kind, name in (("MEMORY", "FifoMemoryQueue"), ("DISK", "PickleFifoDiskQueue"))
 }
-with_and_without_a_job = pytest.mark.parametrize("has_job", [False, True])
 
 
-def job_in(folder: Any, has_job: bool) -> dict[str, Any]:
-    return {"JOBDIR": str(folder / "job")} if has_job else {}
+@pytest.fixture(params=[False, True], ids=["memory", "job"])
+def job(request: pytest.FixtureRequest, tmp_path: Path) -> dict[str, Any]:
+    return {"JOBDIR": str(tmp_path / "job")} if request.param else {}
+
+
+@pytest.fixture(params=[OURS, SCRAPYS])
+def each_way(request: pytest.FixtureRequest, job: dict[str, Any]) -> dict[str, Any]:
+    return {"SCHEDULER": request.param, **job}
 
 
 class Tree(scrapy.Spider):
@@ -71,10 +76,9 @@ class Tree(scrapy.Spider):
 
 
 @pytest.mark.invariant8
-@with_and_without_a_job
 @pytest.mark.parametrize("order", [{}, FIFO], ids=["LIFO", "FIFO"])
 @coroutine_test
-async def test_order_and_stats_are_scrapys(order, has_job, tmp_path):
+async def test_order_and_stats_are_scrapys(order, job):
     """With one request at a time, and no delay, they are the same to the last one."""
     found = []
     with Site() as site:
@@ -85,7 +89,7 @@ async def test_order_and_stats_are_scrapys(order, has_job, tmp_path):
                 CONCURRENT_REQUESTS=1,
                 DEPTH_PRIORITY=1,
                 **order,
-                **job_in(tmp_path / scheduler, has_job),
+                **{name: f"{path} of {scheduler}" for name, path in job.items()},
             )
             await crawl(crawler, site=site)
             stats = {
@@ -117,19 +121,12 @@ class Lowers(RFPDupeFilter):
 
 
 @pytest.mark.invariant8
-@with_and_without_a_job
-@both_schedulers
 @coroutine_test
-async def test_a_filter_of_the_users(scheduler, has_job, tmp_path):
+async def test_a_filter_of_the_users(each_way):
     Lowers.calls = []
     with Site() as site:
         urls = [site.url(path) for path in ("/a", "/A", "/b", "/B", "/a")]
-        crawler = make_crawler(
-            Filtered,
-            SCHEDULER=scheduler,
-            DUPEFILTER_CLASS=Lowers,
-            **job_in(tmp_path, has_job),
-        )
+        crawler = make_crawler(Filtered, DUPEFILTER_CLASS=Lowers, **each_way)
         await crawl(crawler, urls=urls)
     assert sorted(crawler.spider.got) == [site.url("/a"), site.url("/b")]
     assert crawler.stats.get_value("dupefilter/filtered") == 3
@@ -151,21 +148,12 @@ class ByPath:
         return request.url.partition("?")[0].encode()
 
 
-@with_and_without_a_job
-@both_schedulers
 @coroutine_test
-async def test_a_fingerprinter_of_the_users_and_dont_filter(
-    scheduler, has_job, tmp_path
-):
+async def test_a_fingerprinter_of_the_users_and_dont_filter(each_way):
     with Site() as site:
         paths = ["/a", "/a?x=1", "/b?y=2", "/b", "/a?again", "/a?again"]
         urls = [site.url(path) for path in paths]
-        crawler = make_crawler(
-            Filtered,
-            SCHEDULER=scheduler,
-            REQUEST_FINGERPRINTER_CLASS=ByPath,
-            **job_in(tmp_path, has_job),
-        )
+        crawler = make_crawler(Filtered, REQUEST_FINGERPRINTER_CLASS=ByPath, **each_way)
         await crawl(crawler, urls=urls)
     assert sorted(crawler.spider.got) == sorted(
         [urls[0], urls[2], site.url("/a?again"), site.url("/a?again")]
@@ -184,9 +172,7 @@ class Unpackable(Pages):
 @coroutine_test
 async def test_what_cannot_be_serialised(debug, tmp_path, caplog):
     with Site() as site:
-        crawler = make_crawler(
-            Unpackable, SCHEDULER_DEBUG=debug, **job_in(tmp_path, True)
-        )
+        crawler = make_crawler(Unpackable, SCHEDULER_DEBUG=debug, JOBDIR=str(tmp_path))
         await crawl(crawler, urls=pages(site, 8))
     assert len(crawler.spider.got) == 8
     stat = crawler.stats.get_value
@@ -218,32 +204,21 @@ class WhenIdle(Pages):
             raise DontCloseSpider
 
 
-@with_and_without_a_job
-@both_schedulers
 @coroutine_test
-async def test_a_spider_that_asks_for_more_when_it_is_idle(
-    scheduler, has_job, tmp_path
-):
+async def test_a_spider_that_asks_for_more_when_it_is_idle(each_way):
     with Site() as site:
         urls = pages(site, 4)
-        crawler = make_crawler(
-            WhenIdle, SCHEDULER=scheduler, **job_in(tmp_path, has_job)
-        )
+        crawler = make_crawler(WhenIdle, **each_way)
         await crawl(crawler, urls=urls)
     assert sorted(crawler.spider.got) == urls
     assert crawler.stats.get_value("finish_reason") == "finished"
 
 
-@with_and_without_a_job
-@both_schedulers
 @coroutine_test
-async def test_a_crawl_that_is_to_end_after_some_pages(scheduler, has_job, tmp_path):
+async def test_a_crawl_that_is_to_end_after_some_pages(each_way):
     with Site() as site:
         crawler = make_crawler(
-            SCHEDULER=scheduler,
-            CLOSESPIDER_PAGECOUNT=3,
-            CONCURRENT_REQUESTS=1,
-            **job_in(tmp_path, has_job),
+            CLOSESPIDER_PAGECOUNT=3, CONCURRENT_REQUESTS=1, **each_way
         )
         await crawl(crawler, urls=pages(site, 20))
     assert 2 <= len(crawler.spider.got) < 10  # the robots.txt counts, too

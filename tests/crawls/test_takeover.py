@@ -5,12 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import pytest
-import scrapy
 
-from scrapy_rep import Scheduler
 from scrapy_rep.frontier.job_file import FILE_NAME
 from tests.site import Site, pages
-from tests.utils import SCRAPYS, Enough, Pages, coroutine_test, crawl, make_crawler
+from tests.utils import SCRAPYS, Enough, coroutine_test, crawl, make_crawler
 
 if TYPE_CHECKING:
     import logging
@@ -55,21 +53,8 @@ async def test_a_job_of_ours_is_not_used_by_scrapys_and_that_is_said(tmp_path, c
     assert sorted(first.spider.got + third.spider.got) == sorted(urls)
 
 
-class Looks(Pages):
-    async def start(self):
-        self.scheduler = type(self.crawler.engine.scheduler)
-        for request in self.requests():
-            yield request
-
-
-@pytest.mark.skipif(
-    not hasattr(scrapy.core.engine.ExecutionEngine, "scheduler"), reason="2.19"
-)
 @pytest.mark.parametrize("more", [{}, {"JOBDIR": "job"}])
-@coroutine_test
-async def test_a_folder_in_which_nothing_is_yet_is_ours(more, tmp_path, monkeypatch):
+def test_a_folder_in_which_nothing_is_yet_is_ours(more, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "job" / "requests.queue").mkdir(parents=True)
-    crawler = make_crawler(Looks, **more)
-    await crawl(crawler)
-    assert crawler.spider.scheduler is Scheduler
+    assert make_crawler(**more).settings["SCHEDULER"] == "scrapy_rep.Scheduler"

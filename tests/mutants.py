@@ -40,6 +40,19 @@ TESTS = {
     "events": ["evidence", "crawls/test_told.py"],
     "evidence": ["crawls/test_audit.py", "crawls/test_evidence.py"],
     "commands": ["crawls/test_approval.py"],
+    "policies": [
+        *(
+            "crawls/test_answers.py",
+            "crawls/test_one_origin.py",
+            "crawls/test_own_code.py",
+        ),
+        *(
+            "crawls/test_permissions.py",
+            "crawls/test_approval.py",
+            "crawls/test_vary.py",
+        ),
+        *("crawls/test_fetch_bound.py", "evidence/test_audit.py"),
+    ],
     "protocol": ["access"],
     "judging": ["crawls/test_page_rules.py"],
     "gate": [

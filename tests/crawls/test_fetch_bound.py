@@ -28,8 +28,6 @@ from tests.utils import (
     sleep,
 )
 
-only_asyncio = pytest.mark.only_asyncio
-
 
 class Crowded:
     """A robots.txt that is answered when so many are asked for at once, and a moment later."""
@@ -88,14 +86,13 @@ class UntilQuick(Pages):
 @pytest.mark.parametrize(
     "settings",
     [
-        pytest.param({}, id="polite"),
-        pytest.param({"SCHEDULER": SCRAPYS}, id="Scrapy's"),
+        {},
+        {"SCHEDULER": SCRAPYS},
         # Clients whose pool has places for CONCURRENT_REQUESTS alone.
-        *(
-            pytest.param(by_handler(name, "http"), id=name, marks=only_asyncio)
-            for name in ("aiohttp", "httpx")
-        ),
+        pytest.param(by_handler("aiohttp", "http"), marks=pytest.mark.only_asyncio),
+        pytest.param(by_handler("httpx", "http"), marks=pytest.mark.only_asyncio),
     ],
+    ids=["polite", "Scrapy's", "aiohttp", "httpx"],
 )
 @coroutine_test
 async def test_hosts_that_hang_hold_up_nobody_who_comes_after_them(settings):

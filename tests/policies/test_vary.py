@@ -208,19 +208,21 @@ async def test_a_failure_that_varies_is_of_its_agent_alone(clock, make_lasting_s
     assert failed.failures.count == 2
 
 
+@pytest.mark.parametrize(
+    ("answer", "found", "asked"),
+    [
+        (Answer(404, b"", {"Vary": "User-Agent"}), " abc ", [ONE, TWO]),
+        (DOWN, "abc abc abc", [ONE]),
+    ],
+    ids=["a missing file that varies is of its agent alone", "a failure is of all"],
+)
 @service_test
-async def test_a_missing_file_for_one_agent_allows_the_other_nothing(clock, make_store):
-    missing = Answer(404, b"", {"Vary": "User-Agent"})
-    crawl = Run(ByAgent(one=missing, two=varied("/")), make_store())
-    assert [await crawl.forbids(agent) for agent in (ONE, TWO, ONE)] == ["", "abc", ""]
-
-
-@service_test
-async def test_a_failure_that_does_not_vary_is_of_all(clock, make_store):
-    site = ByAgent(one=DOWN, two=varied("/b"))
-    crawl = Run(site, make_store())
-    assert await crawl.forbid(ONE, TWO) == "abc abc"
-    assert len(site.asked) == 1
+async def test_what_comes_of_an_answer_without_rules(
+    clock, make_store, answer, found, asked
+):
+    site = ByAgent(one=answer, two=varied("/"))
+    assert await Run(site, make_store()).forbid(ONE, TWO, ONE) == found
+    assert site.asked_as == asked
 
 
 class ForgetfulStore(DictStore):

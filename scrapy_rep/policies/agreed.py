@@ -21,7 +21,13 @@ from functools import lru_cache
 from hashlib import sha256
 from math import inf
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from pydispatch.dispatcher import (  # type: ignore[import-untyped]
+    getAllReceivers,
+    liveReceivers,
+)
+from scrapy import signals
 
 from scrapy_rep.access import host_in
 from scrapy_rep.access.answers import REDIRECT_STATUSES, Access, access_of
@@ -47,6 +53,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from datetime import date
 
+    from scrapy import Request
+    from scrapy.crawler import Crawler
+
     from scrapy_rep.events.stream import Stream
     from scrapy_rep.policies.lifecycle import Known
     from scrapy_rep.protocol import Agent, Policy, RequestRate
@@ -63,6 +72,8 @@ MOST_WARNED, MOST_COMPARED, MOST_SHOWN = 10, 10_000, 5
 Terms = tuple[str, ...]
 Blocks = dict[str, Terms]
 """By what heads a block."""
+# From Scrapy 2.18 on.
+ROBOTS_PARSED = getattr(signals, "robots_parsed", None)
 
 
 class Permission(NamedTuple):
@@ -372,3 +383,19 @@ def copy_of(known: Known, snapshot: Snapshot, settings: Settings) -> Copy:
     if state is State.HOLDING:
         told = state.value
     return Copy(origin, told, status, answer.url, answer.checked, digest, failure)
+
+
+async def tell_of_parsed(crawler: Crawler, policy: Policy, page: Request) -> None:
+    # Listed, as a receiver may be an object that is false.
+    if ROBOTS_PARSED is None or not receivers_of(crawler, ROBOTS_PARSED):
+        return
+    # Late, as Scrapy's interface of parsers imports Protego, too.
+    from scrapy_rep.compat.scrapy_parser import RepRobotParser  # noqa: PLC0415
+
+    await crawler.signals.send_catch_log_async(
+        signal=ROBOTS_PARSED, robotparser=RepRobotParser(policy), request=page
+    )
+
+
+def receivers_of(crawler: Crawler, signal: object) -> list[Any]:
+    return list(liveReceivers(getAllReceivers(crawler, signal)))

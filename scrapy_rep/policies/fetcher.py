@@ -13,10 +13,6 @@ from time import monotonic
 from traceback import walk_tb
 from typing import TYPE_CHECKING, Any
 
-from pydispatch.dispatcher import (  # type: ignore[import-untyped]
-    getAllReceivers,
-    liveReceivers,
-)
 from scrapy import Request, signals
 from scrapy.exceptions import IgnoreRequest, StopDownload
 from scrapy.http.request import NO_CALLBACK
@@ -29,6 +25,7 @@ from scrapy_rep.engine.starts import CUT_SHORT, LOST, ROBOTS_HOP, TIMEOUT, kind_
 from scrapy_rep.engine.tools import sleep
 from scrapy_rep.events.stream import Stream
 from scrapy_rep.exceptions import HostRefused, NotNow, SettingError, StillParked
+from scrapy_rep.policies.agreed import receivers_of
 from scrapy_rep.policies.lifecycle import fields_of
 from scrapy_rep.policies.sharing import FetchBound, proxy_of, validators_of
 from scrapy_rep.protocol.printable import counted
@@ -44,7 +41,6 @@ if TYPE_CHECKING:
     from scrapy_rep.engine.starts import Departure
     from scrapy_rep.pacing.hosts import Asking
     from scrapy_rep.pacing.keeper import Keeper
-    from scrapy_rep.protocol import Policy
     from scrapy_rep.settings import Settings
     from scrapy_rep.store import KeptAnswer
 
@@ -81,11 +77,11 @@ BUGS = (
 )
 """No site makes a download handler raise these."""
 METHODS = frozenset({"process_request", "process_response", "process_exception"})
+UNKNOWN = "so nobody knows what is allowed there"
 ADVICE = (
-    f'let requests through that have "{ROBOTS_HOP}" in their meta, or whose URL ends '
-    "with /robots.txt"
+    f'{UNKNOWN}: let requests through that have "{ROBOTS_HOP}" in their meta, or whose URL '
+    "ends with /robots.txt"
 )
-
 BROWSERS_PAGE = re.compile(
     rb"\s*<html.{0,300}?"
     rb'(?:<pre style="word-wrap: break-word; white-space: pre-wrap;"'
@@ -93,8 +89,6 @@ BROWSERS_PAGE = re.compile(
     re.IGNORECASE | re.DOTALL,
 )
 """Of plain text: Chromium and WebKit, or Firefox."""
-# scrapy.signals.robots_parsed exists from Scrapy 2.18 on.
-ROBOTS_PARSED = getattr(signals, "robots_parsed", None)
 
 
 @dataclass(slots=True, eq=False)
@@ -240,7 +234,7 @@ class Fetcher:
         if stopped and not (cut or hop.has_all_of(response)):
             stopper = self._own_code.note_stopped(hop.origin, hop.received)
             spoiled = f"{stopper} stopped its download"
-        elif response.status in SUCCESSES and is_rendered(response.body):
+        elif response.status in SUCCESSES and BROWSERS_PAGE.match(response.body):
             spoiled = self._own_code.note_rendered(hop.origin)
         delimited = self._is_delimited(response)
         return access.Answer(
@@ -367,22 +361,6 @@ def _meta_of_user(
         raise SettingError(name, meta, str(error)) from None
 
 
-async def tell_of_parsed(crawler: Crawler, policy: Policy, page: Request) -> None:
-    # Listed, as a receiver may be an object that is false.
-    if ROBOTS_PARSED is None or not receivers_of(crawler, ROBOTS_PARSED):
-        return
-    # Late, as Scrapy's interface of parsers imports Protego, too.
-    from scrapy_rep.compat.scrapy_parser import RepRobotParser  # noqa: PLC0415
-
-    await crawler.signals.send_catch_log_async(
-        signal=ROBOTS_PARSED, robotparser=RepRobotParser(policy), request=page
-    )
-
-
-def receivers_of(crawler: Crawler, signal: object) -> list[Any]:
-    return list(liveReceivers(getAllReceivers(crawler, signal)))
-
-
 # Who on this machine keeps a robots.txt from us
 
 
@@ -396,35 +374,30 @@ class OwnCode:
 
     def note_raised(self, error: Exception, origin: str) -> str:
         """The result says so in words."""
-        who = _raiser(error)
-        words = f"{described(error)}, raised by {who}"
-        if not self._is_news(who, type(error).__name__):
-            return words
-        if isinstance(error, IgnoreRequest):
-            self._events.warn_user(
-                f"{who} refuses the request for robots.txt of {origin} "
-                f"({described(error)}), so nobody knows what is allowed there: {ADVICE}"
-            )
-        else:
-            self._events.tell_failure(
-                f"{who} fails at the request for robots.txt of {origin}, so nobody knows "
-                "what is allowed there. The errbacks of its pages get this exception",
-                error,
-            )
-        return words
+        who, said = _raiser(error), described(error)
+        if self._is_news(who, type(error).__name__):
+            asked = f"the request for robots.txt of {origin}"
+            if isinstance(error, IgnoreRequest):
+                self._events.warn_user(f"{who} refuses {asked} ({said}), {ADVICE}")
+            else:
+                then = "The errbacks of its pages get this exception"
+                words = f"{who} fails at {asked}, {UNKNOWN}. {then}"
+                self._events.tell_failure(words, error)
+        return f"{said}, raised by {who}"
 
     def note_stopped(self, origin: str, octets: int) -> str:
         """The result is who stopped it, in words."""
         # The signal of the headers comes first.
         name = "bytes_received" if octets else "headers_received"
         receivers = receivers_of(self._crawler, getattr(signals, name))
-        names = [_name_of(each) for each in receivers if not _is_ours(each)]
-        who = " or ".join(names) or "a download handler or middleware"
+        names = map(_name_of, receivers)
+        others = (each for each in names if not each.startswith("scrapy_rep."))
+        who = " or ".join(others) or "a download handler or middleware"
         if self._is_news(who, name):
             self._events.warn_user(
                 f"{who}, which handles the signal {name}, stopped the download of "
                 f"robots.txt of {origin} after {counted(octets, 'octet')}. A rule may be "
-                f"missing, so nobody knows what is allowed there: {ADVICE}"
+                f"missing, {ADVICE}"
             )
         return who
 
@@ -433,7 +406,7 @@ class OwnCode:
         if self._is_news(words):
             self._events.warn_user(
                 f"robots.txt of {origin} came as a page of a browser, in which there are no "
-                "rules, so nobody knows what is allowed there: have such requests fetched "
+                f"rules, {UNKNOWN}: have such requests fetched "
                 "without a browser, by REP_ROBOTS_META or in the middleware that sends them "
                 f'there, which can tell them by "{ROBOTS_HOP}" in their meta'
             )
@@ -443,10 +416,6 @@ class OwnCode:
         is_news = kind not in self._told
         self._told.add(kind)
         return is_news
-
-
-def is_rendered(body: bytes) -> bool:
-    return BROWSERS_PAGE.match(body) is not None
 
 
 def is_of_own_code(
@@ -468,10 +437,6 @@ def described(error: Exception) -> str:
         return kind
     words = describe_error(error)
     return words if words == name else f"{name}: {words}"
-
-
-def _is_ours(receiver: object) -> bool:
-    return str(getattr(receiver, "__module__", "")).startswith("scrapy_rep.")
 
 
 def _raiser(error: Exception) -> str:

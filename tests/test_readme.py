@@ -472,14 +472,6 @@ async def test_beside_built_in(case):
             assert site.paths == paths
 
 
-@coroutine_test
-async def test_built_in_keeps_no_crawl_delay():
-    with Site({"/robots.txt": "User-agent: *\nCrawl-delay: 100\n"}) as site:
-        crawler = make_crawler(**BUILT_IN)
-        await crawl(crawler, urls=[site.url("/1"), site.url("/2")])
-        assert len(crawler.spider.got) == 2
-
-
 @pytest.mark.parametrize(("whose", "fetched"), [({}, 1), (BUILT_IN, 2)])
 @coroutine_test
 async def test_the_next_crawl_knows(whose, fetched, tmp_path):
@@ -492,10 +484,11 @@ async def test_the_next_crawl_knows(whose, fetched, tmp_path):
 
 
 @coroutine_test
-async def test_built_in_gives_no_reason():
-    with Site({"/robots.txt": DISALLOW_P}) as site:
-        crawler = make_crawler(**BUILT_IN)
-        await crawl(crawler, urls=[site.url("/p")])
+async def test_built_in_keeps_no_crawl_delay_and_gives_no_reason():
+    with Site({"/robots.txt": f"{DISALLOW_P}Crawl-delay: 100\n"}) as site:
+        crawler = make_crawler(**BUILT_IN, CONCURRENT_REQUESTS=1)
+        await crawl(crawler, urls=map(site.url, ["/1", "/2", "/p"]))
+    assert len(crawler.spider.got) == 2
     (failure,) = crawler.spider.failures
     assert type(failure) is IgnoreRequest
     assert str(failure) == "Forbidden by robots.txt"

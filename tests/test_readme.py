@@ -492,3 +492,14 @@ async def test_built_in_keeps_no_crawl_delay_and_gives_no_reason():
     (failure,) = crawler.spider.failures
     assert type(failure) is IgnoreRequest
     assert str(failure) == "Forbidden by robots.txt"
+
+
+@pytest.mark.only_asyncio
+@coroutine_test
+async def test_built_in_judges_only_the_first_of_those_that_wait():
+    urls = ["/1", "/p?1", "/p?2", "/p?3"]
+    for whose in ({}, BUILT_IN):
+        with Site({"/robots.txt": DISALLOW_P}) as site:
+            await crawl(make_crawler(**whose), urls=map(site.url, urls))
+            sent = {path for path in site.paths if path.startswith("/p")}
+            assert bool(sent) is bool(whose)

@@ -232,20 +232,12 @@ class Departures:
         starts.on_over.append(self._note_over)
 
     def _note_start(self, departure: Departure) -> None:
-        url, robots = departure.request.url, departure.robots_hop is not None
-        judged = (
-            (None, None) if robots else self._how_judged(url, departure.request.meta)
-        )
-        time = self._events.at(departure.started_at)
-        self._events.tell(
-            Sent(
-                without_user(url),
-                departure.host or None,
-                robots or None,
-                *judged,
-                time=time,
-            )
-        )
+        request, host, judged = departure.request, departure.host or None, (None, None)
+        robots = departure.robots_hop is not None or None
+        if robots is None:
+            judged = self._how_judged(request.url, request.meta)
+        url, time = without_user(request.url), self._events.at(departure.started_at)
+        self._events.tell(Sent(url, host, robots, *judged, time=time))
 
     def _note_over(self, departure: Departure, outcome: Outcome) -> None:
         if outcome is None:
@@ -256,15 +248,9 @@ class Departures:
         else:
             octets, status = len(outcome.body), outcome.status
         began, arrived = departure.started_at, departure.arrived_at
+        headers = None if arrived is None else arrived - began
+        url, host = without_user(departure.request.url), departure.host or None
+        took, robots = monotonic() - began, departure.robots_hop is not None or None
         self._events.tell(
-            Answered(
-                without_user(departure.request.url),
-                departure.host or None,
-                monotonic() - began,
-                None if arrived is None else arrived - began,
-                octets,
-                status,
-                error,
-                departure.robots_hop is not None or None,
-            )
+            Answered(url, host, took, headers, octets, status, error, robots)
         )

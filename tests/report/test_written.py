@@ -16,7 +16,9 @@ from tests.report.test_page import ONE_HOST
 def test_json_has_the_sums_and_each_host(tmp_path):
     audit = write(tmp_path / "audit.jsonl", ONE_HOST)
     make([audit], str(tmp_path / "report.json"), form="json", against=[audit])
-    found = json.loads((tmp_path / "report.json").read_text())
+    text = (tmp_path / "report.json").read_text()
+    assert text.endswith("}\n")
+    found = json.loads(text)
     assert [each["tone"] for each in found["conclusion"]] == ["good", "bad", ""]
     assert (found["first"], found["last"]) == (START, START + 3)
     assert found["sums"]["urls"] == 2

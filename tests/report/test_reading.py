@@ -193,5 +193,5 @@ def test_progress_comes_to_the_size_of_the_files(tmp_path):
     read_: list[int] = []
     with Audit(names, read_.append):
         assert sum(read_) == reader.size_of(names)
-    assert len(read_) > 4
+    assert 4 < len(read_) < 10  # not at each line
     assert reader.size_of([*names, "/dev/stdin"]) is None

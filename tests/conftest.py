@@ -15,6 +15,7 @@ from scrapy.utils.reactor import set_asyncio_event_loop_policy
 from twisted.logger import globalLogPublisher
 
 from scrapy_rep.pacing.hosts import HOSTS
+from tests import forking
 from tests.redis_server import RedisServer
 
 if TYPE_CHECKING:
@@ -67,6 +68,9 @@ def pytest_configure(config: pytest.Config) -> None:
         from scrapy.utils.reactorless import install_reactor_import_hook
 
         install_reactor_import_hook()
+    whole = config.args == ["tests"] and config.option.markexpr != "quick"
+    if whole and getattr(config.option, "numprocesses", None):
+        forking.server()  # one for all processes, which are not started yet
 
 
 @cache

@@ -17,6 +17,7 @@ import os
 import pkgutil
 import runpy
 import select
+import shutil
 import signal
 import socket
 import struct
@@ -58,28 +59,41 @@ IMPORTED = [
     "tests.utils",
     "tests.wire",
 ]
+ADDRESS = "REP_FORKING"
+"""In the environment: where the process to fork from is asked."""
 NUMBER = struct.Struct("q")
 TIMEOUT = 120.0
 """Seconds that ``run`` waits."""
 
 
 @cache
-def server() -> socket.socket:
-    """Start the process to fork from; it ends when this one does."""
-    ours, theirs = socket.socketpair()
-    with theirs:
-        process = subprocess.Popen(
-            [sys.executable, "-m", "tests.forking", str(theirs.fileno())],
-            cwd=ROOT,
-            pass_fds=[theirs.fileno()],
-        )
+def server() -> str:
+    """Return the address of the process to fork from, which ends when this one does.
 
-    def end() -> None:
-        ours.close()
+    Processes that this one starts afterwards ask the same one.
+    """
+    if ADDRESS in os.environ:
+        return os.environ[ADDRESS]
+    folder = tempfile.mkdtemp()
+    address = os.environ[ADDRESS] = f"{folder}/asked"
+    asked = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+    asked.bind(address)
+    end, ours = os.pipe()
+    process = subprocess.Popen(
+        [sys.executable, "-m", "tests.forking", str(asked.fileno()), str(end)],
+        cwd=ROOT,
+        pass_fds=[asked.fileno(), end],
+    )
+    asked.close()
+    os.close(end)
+
+    def stop() -> None:
+        os.close(ours)
         process.wait()
+        shutil.rmtree(folder)
 
-    atexit.register(end)
-    return ours
+    atexit.register(stop)
+    return address
 
 
 class ForkedHere(subprocess.Popen[Any]):
@@ -98,10 +112,12 @@ class ForkedHere(subprocess.Popen[Any]):
             for default, fd in enumerate([stdin, stdout, stderr])
         ]
         self._status, theirs = os.pipe()
-        with tempfile.TemporaryFile("w+") as file:
+        asking = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+        with tempfile.TemporaryFile("w+") as file, asking:
             json.dump(plan, file)
             file.seek(0)
-            socket.send_fds(server(), [b"\0"], [theirs, file.fileno(), *files])
+            asking.connect(server())
+            socket.send_fds(asking, [b"\0"], [theirs, file.fileno(), *files])
         os.close(theirs)
         self._close_pipe_fds(*ends[:6])  # type: ignore[attr-defined]
         self.pid = self._number()
@@ -155,12 +171,10 @@ def import_much() -> None:
     assert "twisted.internet.reactor" not in sys.modules
 
 
-def serve(connection: socket.socket) -> None:
+def serve(asked: socket.socket, end: int) -> None:
     """Fork for each request; returns in the processes asked for, as the modules end."""
-    while True:
-        data, fds, _, _ = socket.recv_fds(connection, 1, 5)
-        if not data:
-            return
+    while asked.fileno() in select.select([asked.fileno(), end], [], [])[0]:
+        _, fds, _, _ = socket.recv_fds(asked, 1, 5)
         with suppress(ChildProcessError):
             while os.waitpid(-1, os.WNOHANG)[0]:  # so that their CPU time is this one's
                 pass
@@ -169,7 +183,8 @@ def serve(connection: socket.socket) -> None:
             for fd in fds:
                 os.close(fd)
             continue
-        connection.close()
+        asked.close()
+        os.close(end)
         if pid := os.fork():
             guard(pid, status, files)
         os.close(status)
@@ -235,4 +250,4 @@ if __name__ == "__main__":
         import_much()
     gc.freeze()
     executed.watch()
-    serve(socket.socket(fileno=int(sys.argv[1])))
+    serve(socket.socket(fileno=int(sys.argv[1])), int(sys.argv[2]))

@@ -136,7 +136,7 @@ def what_holds(
     """
     values = Settings.read(settings)
     middlewares = middlewares_of(settings)
-    judges = [path for path, kind in middlewares.items() if _is(kind, OUR_JUDGE)]
+    judges = [path for path, kind in middlewares.items() if is_ours(kind, OUR_JUDGE)]
     judge = judges[0] if judges else ""
     obeys = settings.getbool("ROBOTSTXT_OBEY")
     agents = Agents(Chooser(settings, spider), values)
@@ -173,9 +173,8 @@ def what_holds(
 
 def middlewares_of(settings: BaseSettings) -> dict[str, Any]:
     """Return those that are enabled, by import path; most are classes."""
-    both = settings.getwithbase(
-        "DOWNLOADER_MIDDLEWARES"
-    )  # the user's after the defaults
+    # The user's come after the defaults.
+    both = settings.getwithbase("DOWNLOADER_MIDDLEWARES")
     found = {load_object(key): order for key, order in both.items()}
     return {path_of(kind): kind for kind, order in found.items() if order is not None}
 
@@ -187,16 +186,10 @@ def path_of(named: Any) -> str:
     return f"{named.__module__}.{name}" if name else repr(named)
 
 
-def is_ours(named: Any) -> bool:
-    """Tell whether a setting names a class of ours, or one derived from such."""
-    if not named:
-        return False
-    kind = load_object(named)
-    return any(path_of(each).startswith(OURS) for each in getattr(kind, "__mro__", ()))
-
-
-def _is(kind: Any, path: str) -> bool:
-    return any(path_of(each) == path for each in getattr(kind, "__mro__", ()))
+def is_ours(named: Any, path: str = OURS) -> bool:
+    """Tell whether *named* is, or derives from, a class whose import path begins with *path*."""
+    kinds = getattr(load_object(named), "__mro__", ()) if named else ()
+    return any(path_of(each).startswith(path) for each in kinds)
 
 
 def _queue_of(settings: BaseSettings) -> Any:
@@ -204,7 +197,7 @@ def _queue_of(settings: BaseSettings) -> Any:
     # Not by issubclass: to Scrapy, whatever has the methods of a scheduler is one.
     if is_ours(settings["SCHEDULER"]):
         return ""
-    if _is(load_object(settings["SCHEDULER"]), SCRAPYS_SCHEDULER):
+    if is_ours(settings["SCHEDULER"], SCRAPYS_SCHEDULER):
         name = "SCHEDULER_PRIORITY_QUEUE"
         is_chosen = (settings.getpriority(name) or 0) > SETTINGS_PRIORITIES["default"]
         return settings[name] if is_chosen else ""
@@ -295,19 +288,18 @@ def hints_at_start(user_agent: str) -> list[str]:
         f"The User-Agent, {user_agent!r}, does not say how to reach you: put a URL or an "
         "e-mail address into USER_AGENT, so that a site can write to you before it blocks you"
     )
-    return (
-        [hint] if "no-contact" in {n.code for n in notes_on_header(user_agent)} else []
-    )
+    codes = {note.code for note in notes_on_header(user_agent)}
+    return [hint] if "no-contact" in codes else []
 
 
 def hints_at_end(settings: BaseSettings, count: Callable[[str, int], Any]) -> list[str]:
     """Return that sites were asked many times without a delay; *count* returns a stat."""
     requests, origins = count("downloader/request_count", 0), count("rep/origins", 0)
-    is_delayed = settings.getfloat("DOWNLOAD_DELAY") or count(
-        "rep/crawl_delay/origins", 0
-    )
     few = requests < max(MANY_REQUESTS, MANY_PER_ORIGIN * origins)
-    if few or is_delayed or settings.getbool("AUTOTHROTTLE_ENABLED"):
+    is_delayed = settings.getfloat("DOWNLOAD_DELAY") or settings.getbool(
+        "AUTOTHROTTLE_ENABLED"
+    )
+    if few or is_delayed or count("rep/crawl_delay/origins", 0):
         return []
     went = f"{counted(requests, 'request')} went to {counted(origins, 'origin')}"
     why = "as no robots.txt asks for one: think of DOWNLOAD_DELAY, or of AUTOTHROTTLE_ENABLED"

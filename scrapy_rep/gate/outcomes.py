@@ -221,12 +221,7 @@ class Symptoms:
                 self._events.tell(Down(host, settings.back_off_give_up))
             if is_news and not heeded:
                 pause = health.resumes - health.at
-        longer, url = (
-            keeper.park(host, pause, what),
-            without_user(departure.request.url),
-        )
-        down = keeper.refuses(host) or None
-        told = BackedOff(
-            host, url, what, pause, longer, asked=heeded or None, down=down
-        )
-        self._events.tell(told)
+        url = without_user(departure.request.url)
+        longer, down = keeper.park(host, pause, what), keeper.refuses(host) or None
+        told = host, url, what, pause, longer
+        self._events.tell(BackedOff(*told, asked=heeded or None, down=down))

@@ -54,10 +54,7 @@ class RepSpiderMiddleware(BaseSpiderMiddleware):
         raise AttributeError
 
     def process_spider_input(self, response: Response) -> None:
-        request = response.request
-        assert request is not None
-        page = read_page(response, lambda: self._agents.of(request))
-        request.meta["rep_page"] = page
+        page = response.meta["rep_page"] = self._read(response)
         if self._decides:
             self._pages[response] = page
         if page["noindex"]:
@@ -128,11 +125,11 @@ class RepSpiderMiddleware(BaseSpiderMiddleware):
     def _page(self, response: Response) -> dict[str, Any]:
         page = self._pages.get(response)
         if page is None:
-            request = response.request
-            assert request is not None
-            page = read_page(response, lambda: self._agents.of(request))
-            self._pages[response] = page
+            page = self._pages[response] = self._read(response)
         return page
+
+    def _read(self, response: Response) -> dict[str, Any]:
+        return read_page(response, lambda: self._agents.of(response.request))
 
     def _exempt(self, response: Response) -> bool:
         if response.meta.get("dont_obey_robotstxt"):

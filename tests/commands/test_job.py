@@ -12,6 +12,7 @@ import pytest
 
 from scrapy_rep.frontier.job_file import Changes, JobFile
 from tests.commands.cli import TIMEOUT, command, environment, robots
+from tests.commands.test_transcript import run
 from tests.forking import Forked
 
 LONG = 30 * 86400 + 1800.0
@@ -36,29 +37,23 @@ def job(tmp_path):
     return tmp_path
 
 
+TOLD = """\
+$ scrapy robots job .
+6 requests wait for 2 hosts, 2 in hand
+A crawl is at it, or was killed; what it has in hand is sent again.
+
+host       waiting  in hand  until    why
+b.example        5        2  -        its turn, or a delay
+a.example        1        0  in 30 d  it is parked
+$ scrapy robots job . --json
+{"kind": "job", "waiting": 6, "in_hand": 2, "is_open": true}
+{"kind": "host", "why": null, "wait": null, "workers": [], "name": "b.example", "waiting": 5, "in_hand": 2}
+{"kind": "host", "why": "parked", "wait": ..., "workers": [], "name": "a.example", "waiting": 1, "in_hand": 0}
+"""
+
+
 def test_what_waits_by_host(job):
-    done = robots("job", str(job), cwd=job)
-    assert (done.status, done.err) == (0, "")
-    assert done.out.splitlines() == [
-        "6 requests wait for 2 hosts, 2 in hand",
-        "A crawl is at it, or was killed; what it has in hand is sent again.",
-        "",
-        "host       waiting  in hand  until    why",
-        "b.example        5        2  -        its turn, or a delay",
-        "a.example        1        0  in 30 d  it is parked",
-    ]
-
-
-def test_json(job):
-    first, *hosts = robots("job", str(job), "--json", cwd=job).objects
-    assert first == {"kind": "job", "waiting": 6, "in_hand": 2, "is_open": True}
-    told = ("name", "waiting", "in_hand", "why")
-    rows = [tuple(each[its] for its in told) for each in hosts]
-    assert rows == [("b.example", 5, 2, None), ("a.example", 1, 0, "parked")]
-    assert hosts[0]["wait"] is None
-    assert LONG - 600 < hosts[1]["wait"] <= LONG
-    keys = {"kind", "name", "why", "waiting", "wait", "in_hand", "workers"}
-    assert [set(each) for each in hosts] == [keys, keys]
+    assert run(TOLD, job) == TOLD
 
 
 def test_while_a_crawl_is_at_it(job):
@@ -89,9 +84,3 @@ def test_watched_until_ctrl_c(job):
         b"7 requests wait for 2 hosts, 2 in hand\n",
     )
     assert (process.returncode, err) == (0, b"")
-
-
-def test_no_job(tmp_path):
-    done = robots("job", str(tmp_path), cwd=tmp_path)
-    assert done.status == 2
-    assert "There is no job to read in" in done.err

@@ -65,7 +65,7 @@ def soon(hours: int = 5) -> str:
 
 @pytest.mark.parametrize(
     ("command", "reactor"),
-    [("shell", "asyncio"), ("parse", "asyncio"), *(("fetch", one) for one in REACTORS)],
+    [("parse", "asyncio"), *(("fetch", one) for one in REACTORS)],
 )
 def test_shows_the_error_of_a_dead_host(command, reactor, folder):
     if reactor == "no reactor" and not HAS_REACTORLESS:

@@ -100,11 +100,10 @@ def test_says_what_a_crawl_would_do(command, robots_txt, why, instead, folder):
     assert "allows us nothing" not in said.err
 
 
-@pytest.mark.parametrize("command", COMMANDS)
-def test_shows_the_page(command, folder):
+def test_shows_the_page(folder):
     rules = "User-agent: *\nDisallow: /p\nCrawl-delay: 0.5\n"
     with Site({"/robots.txt": rules, "/": "the page"}) as site:
-        said = ask(command, site.url("/"), folder)
+        said = ask("shell", site.url("/"), folder)
         assert site.paths == ["/robots.txt", "/"]
         assert site.hits[1].seconds - site.hits[0].seconds >= 0.5
     assert "the page" in said.out

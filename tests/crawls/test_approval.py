@@ -134,10 +134,9 @@ def test_what_cannot_be_asked_is_not_in_the_file(tmp_path):
     assert not (tmp_path / "robots.lock").exists()
 
 
-@pytest.mark.parametrize("settings", [{}, STRICT], ids=["warns", "strict"])
 @coroutine_test
-async def test_as_approved(settings, tmp_path, caplog):
-    crawler = await crawled(tmp_path, RULES, **settings)
+async def test_as_approved(tmp_path, caplog):
+    crawler = await crawled(tmp_path, RULES, **STRICT)
     assert crawler.spider.paths == ["/"]
     assert told(caplog) == []
     assert crawler.stats.get_value("rep/unapproved") is None
@@ -156,15 +155,9 @@ CHANGES = [
 
 @pytest.mark.parametrize(("robots_txt", "said"), CHANGES)
 @coroutine_test
-async def test_what_is_not_as_approved_is_said_or_left_alone(
+async def test_what_is_not_as_approved_is_left_alone(
     robots_txt, said, tmp_path, caplog
 ):
-    crawler = await crawled(tmp_path, robots_txt)
-    assert crawler.spider.paths == ["/"]
-    (warning,) = told(caplog)
-    assert f"(REP_APPROVED): {said}; the crawl goes on." in warning
-    assert crawler.stats.get_value("rep/unapproved") == 1
-    caplog.clear()
     crawler = await crawled(tmp_path, robots_txt, **STRICT)
     assert crawler.spider.paths == []
     (refusal,) = crawler.spider.failures
@@ -173,6 +166,16 @@ async def test_what_is_not_as_approved_is_said_or_left_alone(
     assert crawler.stats.get_value("rep/forbidden/approval") == 1
     (warning,) = told(caplog)
     assert "its requests are refused" in warning
+
+
+@coroutine_test
+async def test_or_it_is_said(tmp_path, caplog):
+    robots_txt, said = CHANGES[0]
+    crawler = await crawled(tmp_path, robots_txt)
+    assert crawler.spider.paths == ["/"]
+    (warning,) = told(caplog)
+    assert f"(REP_APPROVED): {said}; the crawl goes on." in warning
+    assert crawler.stats.get_value("rep/unapproved") == 1
 
 
 @coroutine_test

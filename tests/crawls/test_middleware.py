@@ -22,7 +22,6 @@ from tests.utils import (
     coroutine_test,
     crawl,
     make_crawler,
-    sleep,
     with_files,
 )
 
@@ -139,16 +138,6 @@ async def test_robotstxt_url_is_judged_in_place_of_the_requests():
 
 
 @coroutine_test
-async def test_robotstxt_url_that_is_none():
-    meta = {"robotstxt_url": "example.com/page"}
-    seen, _, crawler = await harvest({}, ["/p"], meta=meta)
-    assert seen == []
-    (failure,) = crawler.spider.failures
-    assert isinstance(failure, SettingError)
-    assert "meta[\"robotstxt_url\"] is 'example.com/page', expected" in str(failure)
-
-
-@coroutine_test
 async def test_a_page_redirect_to_another_origin_leaves_exemption_and_slot_behind():
     slots: list[str] = []
 
@@ -240,25 +229,6 @@ async def test_robots_txt_goes_through_the_pages_proxy():
 
 
 @coroutine_test
-async def test_cancelled_fetch_leaves_nobody_waiting():
-    class Cancelling(Pages):
-        async def start(self):
-            for request in self.requests():
-                yield request
-            await sleep(0.2)
-            Crawl.of(self.crawler).policies.errands.close()
-
-    with Site({"/robots.txt": Reply(DISALLOW_P, after=1.0)}) as site:
-        # The polite queue would ask again, rather than have them refused.
-        crawler = make_crawler(Cancelling, SCHEDULER=SCRAPYS)
-        await crawl(crawler, urls=[site.url("/q"), site.url("/p")])
-    assert len(crawler.spider.failures) == 2
-    for failure in crawler.spider.failures:
-        assert isinstance(failure, RobotsUnreachable)
-        assert "broken off" in failure.reason
-
-
-@coroutine_test
 async def test_robots_parsed_is_sent_as_scrapy_sends_it():
     if not hasattr(signals, "robots_parsed"):
         pytest.skip("Scrapy before 2.18 has no such signal")
@@ -298,16 +268,6 @@ async def test_what_is_wrong_stops_the_crawl(settings, agent, error):
     spider = type("Wrong", (Pages,), {"robotstxt_user_agent": agent})
     with pytest.raises(SettingError, match=error):
         await crawl(make_crawler(spider, **settings))
-
-
-@coroutine_test
-async def test_a_broken_store_never_allows(caplog):
-    broken: Any = {"REP_STORE": "tests.utils.BrokenStore"}
-    seen, _, crawler = await harvest(RULES, ["/p", "/q"], **broken)
-    assert seen == ["/robots.txt", "/q"]
-    (warning,) = [r for r in caplog.records if r.levelno >= logging.WARNING]
-    assert "The store (REP_STORE) could not read" in warning.getMessage()
-    assert crawler.stats.get_value("rep/store/errors") == 3
 
 
 class Downloads(Pages):

@@ -369,16 +369,6 @@ class Token:
             self.token = (await self.crawler.engine.download_async(asked)).body
 
 
-def arrivals_in(came: list[str]) -> Any:
-    """Return a middleware, for a place before the gate, that notes what comes."""
-
-    class Arrivals:
-        def process_request(self, request):
-            came.append(request.url)
-
-    return Arrivals
-
-
 @both_schedulers
 @coroutine_test
 async def test_a_token_that_a_robots_txt_waits_for_does_not_wait_for_it(scheduler):
@@ -414,17 +404,29 @@ async def test_with_nothing_of_ours_it_is_refused_rather_than_wait_for_ever(capl
     assert crawler.stats.get_value("rep/forbidden/on_the_way") == 1
 
 
-@both_schedulers
+@pytest.mark.parametrize(
+    ("scheduler", "by_media"),
+    [("scrapy_rep.Scheduler", True), (SCRAPYS, True), (SCRAPYS, False)],
+)
 @coroutine_test
-async def test_what_only_comes_from_there_in_time_is_judged(scheduler):
-    """A middleware's request ends, and the engine goes on in the context of that."""
+async def test_what_only_comes_from_there_in_time_is_judged(scheduler, by_media):
+    """A middleware's request ends, and the engine goes on in the context of that.
+
+    It hands out a page, which Scrapy's scheduler does not keep until its robots.txt is known,
+    or one of another site, whose callback asks for media.
+    """
     came: list[str] = []
+
+    class Arrivals:
+        def process_request(self, request):
+            came.append(request.url)
 
     class Waiting(Token):
         async def process_request(self, request):
             await super().process_request(request)
             if request.url == site.url("/robots.txt"):
-                self.crawler.engine.crawl(scrapy.Request(other.url("/page")))
+                page = other.url("/page") if by_media else site.url("/p")
+                self.crawler.engine.crawl(scrapy.Request(page))
                 await until(lambda: site.url("/p") in came)
 
     class Asking(Pages):
@@ -435,38 +437,11 @@ async def test_what_only_comes_from_there_in_time_is_judged(scheduler):
                 await self.crawler.engine.download_async(media)
 
     with Site({"/robots.txt": SMALL}) as site, Site(host="127.0.0.2") as other:
-        crawler = make_crawler(
-            Asking,
-            DOWNLOADER_MIDDLEWARES={arrivals_in(came): 50, Waiting: 543},
-            SCHEDULER=scheduler,
-        )
+        settings = {"DOWNLOADER_MIDDLEWARES": {Arrivals: 50, Waiting: 543}}
+        crawler = make_crawler(Asking, SCHEDULER=scheduler, **settings)
         await crawl(crawler, urls=[site.url("/a")])
         assert site.paths == ["/token", "/robots.txt", "/a"]
-        assert other.paths == ["/robots.txt", "/page"]
-    assert crawler.stats.get_value("rep/on_the_way") == 1
-    assert crawler.stats.get_value("rep/forbidden/rule") == 1
-
-
-@coroutine_test
-async def test_pages_that_are_handed_out_on_the_way_are_judged():
-    """A token's end has the engine ask for pages while the robots.txt still waits."""
-    came: list[str] = []
-
-    class Waiting(Token):
-        async def process_request(self, request):
-            await super().process_request(request)
-            if request.url == site.url("/robots.txt"):
-                # Handed out when the token's place is free, in the context of its end.
-                self.crawler.engine.crawl(scrapy.Request(site.url("/p")))
-                await until(lambda: site.url("/p") in came)
-
-    with Site({"/robots.txt": SMALL}) as site:
-        crawler = make_crawler(
-            DOWNLOADER_MIDDLEWARES={arrivals_in(came): 50, Waiting: 543},
-            SCHEDULER=SCRAPYS,  # the frontier keeps them until their robots.txt is known
-        )
-        await crawl(crawler, urls=[site.url("/a")])
-        assert site.paths == ["/token", "/robots.txt", "/a"]
+        assert other.paths == ["/robots.txt", "/page"] * by_media
     assert crawler.stats.get_value("rep/on_the_way") == 1
     assert crawler.stats.get_value("rep/forbidden/rule") == 1
 

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from scrapy import Request
 
 from scrapy_rep.access import origin_from
+from scrapy_rep.exceptions import SettingError
 from scrapy_rep.judging.target import (
     EXEMPT_KEY,
     NOTE_KEY,
@@ -87,6 +88,14 @@ def test_what_is_judged_has_no_user(key):
     request.meta.update({key: given} if key != "url" else {})
     expected = given.replace("u:p@", "")
     assert judged(request.url, request.meta) == (expected, "https://www.example.com")
+
+
+def test_what_is_judged_instead_is_a_url_of_the_web():
+    for wrong in ("example.com/page", "ftp://a.example/", 5):
+        with pytest.raises(
+            SettingError, match=r'^meta\["robotstxt_url"\] is .* http or'
+        ):
+            judged("https://a.example/", {"robotstxt_url": wrong})
 
 
 URL = "https://a.example/x"

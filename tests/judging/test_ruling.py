@@ -176,46 +176,29 @@ AGENTS = (
 NO_FILE = Policy.allow_all("robots.txt answered 404")
 STATED = {"REP_PURPOSE_UNSTATED": "refuse"}
 UNSTATED = "nothing is said of train-ai (REP_PURPOSE_UNSTATED)"
+NO = "no to train-ai (REP_PURPOSE): Content-"
 
 
 @pytest.mark.parametrize(
     ("policy", "purposes", "settings", "said"),
     [
-        (SIGNAL, "search", {}, None),
-        (SIGNAL, "use=immediate", {}, None),
-        (SIGNAL, "use=reference", {}, None),
-        (SIGNAL, "ai-use,tdm", {}, None),
-        (
-            SIGNAL,
-            "search,train-ai",
-            {},
-            "no to train-ai (REP_PURPOSE): Content-Signal: ",
-        ),
+        *((SIGNAL, ok, {}, None) for ok in ("search", "use=immediate", "use=reference", "ai-use,tdm")),
+        (SIGNAL, "search,train-ai", {}, f"{NO}Signal: "),
         (SIGNAL, "use=full", {}, "no to use=full (REP_PURPOSE): Content-Signal: "),
-        (SIGNAL, "train-ai", STATED, "no to train-ai (REP_PURPOSE): Content-Signal: "),
-        (
-            USAGE,
-            "train-ai",
-            {},
-            "no to train-ai (REP_PURPOSE): Content-Usage: train-ai=n",
-        ),
+        (SIGNAL, "train-ai", STATED, f"{NO}Signal: "),
+        (USAGE, "train-ai", {}, f"{NO}Usage: train-ai=n"),
+        (USAGE, "", {}, None),
         (USAGE.replace("/ok/", "/p"), "train-ai", STATED, None),
         (USAGE.replace("=n", "=y"), "train-ai", STATED, None),
         ("User-agent: *\nContent-Usage: search=y\n", "train-ai", STATED, UNSTATED),
-        (USAGE, "", {}, None),
         ("", "train-ai", {}, None),
         ("", "train-ai", STATED, UNSTATED),
         (NO_FILE, "train-ai", {}, None),
         (NO_FILE, "train-ai", STATED, UNSTATED),
         (AGENTS, "train-ai", {"agent": "B"}, None),
-        (
-            AGENTS,
-            "train-ai",
-            {"agent": "A"},
-            "no to train-ai (REP_PURPOSE): Content-Usage",
-        ),
+        (AGENTS, "train-ai", {"agent": "A"}, f"{NO}Usage"),
     ],
-)
+)  # fmt: skip
 def test_what_the_crawl_is_for(policy, purposes, settings, said):
     ruling = rule(known(policy), REP_PURPOSE=purposes, **settings)
     if said is None:

@@ -138,30 +138,6 @@ async def test_robotstxt_url_is_judged_in_place_of_the_requests():
 
 
 @coroutine_test
-async def test_a_page_redirect_to_another_origin_leaves_exemption_and_slot_behind():
-    slots: list[str] = []
-
-    def reached(request):
-        if request.url == other.url("/q"):
-            slots.append(request.meta["download_slot"])
-
-    other = Site({"/robots.txt": DISALLOW_P}, host="127.0.0.2")
-    with other, Site({"/robots.txt": "User-agent: *\nDisallow: /"}) as site:
-        for path in ("/p", "/q"):
-            site.replies[path] = Reply(
-                status=302, headers={"Location": other.url(path)}
-            )
-        crawler = make_crawler()
-        crawler.signals.connect(reached, signals.request_reached_downloader)
-        meta = {"dont_obey_robotstxt": True, "download_slot": "mine"}
-        await crawl(crawler, urls=[site.url("/p"), site.url("/q")], meta=meta)
-        assert sorted(other.paths) == ["/q", "/robots.txt"]
-    (failure,) = crawler.spider.failures
-    assert failure.url == other.url("/p")
-    assert slots == ["127.0.0.2"]
-
-
-@coroutine_test
 async def test_robots_txt_travels_light():
     """It goes the way of its page, without what is private between page and user."""
 

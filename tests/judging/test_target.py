@@ -82,6 +82,7 @@ def test_what_is_judged_instead_is_a_url_of_the_web():
 
 
 URL = "https://a.example/x"
+ENGINE: Any = SimpleNamespace(slot_of=lambda request: "a.example")
 PROXIED, EXEMPT = {"robotstxt_url": "https://u:p@b.example/"}, {EXEMPT_KEY: True}
 
 
@@ -116,9 +117,24 @@ def test_what_was_said_of_another_origin_is_left_behind(url, meta, kept):
     copied: dict[str, Any] = {**PROXIED, **EXEMPT}
     note_origin(URL, copied)
     copied.update(meta)
-    engine: Any = SimpleNamespace(slot_of=lambda request: "a.example")
-    leave_behind(Request(url, meta=copied), copied, engine)
+    leave_behind(Request(url, meta=copied), copied, ENGINE)
     assert copied.keys() - {NOTE_KEY} == kept
+
+
+@pytest.mark.parametrize(
+    ("slot", "more", "kept"),
+    [
+        ("mine", {}, "mine"),
+        ("a.example", {}, None),
+        ("mine", {"redirect_urls": [URL]}, None),
+        ("mine", {"redirect_urls": [URL, "https://b.example/"]}, "mine"),
+    ],
+)
+def test_a_slot_that_the_user_chose_stays_but_for_a_redirect(slot, more, kept):
+    copied: dict[str, Any] = {"download_slot": slot, **more}
+    note_origin(URL, copied)
+    leave_behind(Request("https://c.example/", meta=copied), copied, ENGINE)
+    assert copied.get("download_slot") == kept
 
 
 @pytest.mark.parametrize(

@@ -213,17 +213,8 @@ def _where_requests_are_kept(settings: BaseSettings, queue: Any) -> str:
 
 
 META_KEYS = (EXEMPT_KEY, INSTEAD_KEY, "robotstxt_user_agent")
-USUAL_KEYS = frozenset(
-    {
-        "allow_offsite", "autothrottle_dont_adjust_delay", "cookiejar", "depth", "dont_cache",
-        "dont_merge_cookies", "dont_redirect", "dont_retry", "download_fail_on_dataloss",
-        "download_latency", "download_maxsize", "download_slot", "download_timeout",
-        "download_warnsize", "handle_httpstatus_all", "is_start_request", "link_text", "proxy",
-        "redirect_reasons", "redirect_times", "redirect_ttl", "redirect_urls", "retry_times", "rule",
-        ROBOTS_HOP,
-    }
-)  # fmt: skip
-"""What Scrapy has there, and requests for robots.txt: none is a slip."""
+PARTS = ("ob", "bot")
+"""Of the names of those. A slip has one; most other names have none, so difflib is not loaded."""
 ALIKE = 0.8
 """How near a name must come to one of those, by difflib, to be taken for a slip."""
 MAX_META_KEYS = 1000
@@ -324,18 +315,19 @@ class MetaKeys:
 
     def __init__(self, events: Stream) -> None:
         self._events = events
-        self.seen = {*META_KEYS, *USUAL_KEYS}
+        self.seen = {*META_KEYS, ROBOTS_HOP}
 
     def look(self, meta: dict[str, Any]) -> None:
         names = meta.keys() - self.seen
         if len(self.seen) > MAX_META_KEYS:
             return
         self.seen |= names
-        from difflib import get_close_matches  # noqa: PLC0415 - few crawls need it
+        for name in map(str, names):
+            if not any(part in name for part in PARTS):
+                continue
+            from difflib import get_close_matches  # noqa: PLC0415 - few crawls need it
 
-        for name in names:
-            near = get_close_matches(str(name), META_KEYS, n=1, cutoff=ALIKE)
-            if near:
+            if near := get_close_matches(name, META_KEYS, n=1, cutoff=ALIKE):
                 self._events.warn_user(
                     f"meta has {name!r}, which nobody reads; did you mean {near[0]!r}?"
                 )

@@ -22,7 +22,6 @@ from tests.utils import (
     coroutine_test,
     crawl,
     make_crawler,
-    with_files,
 )
 
 DISALLOW_P = "User-agent: *\nDisallow: /p\n"
@@ -257,16 +256,6 @@ class Downloads(Pages):
             self.failures.append(caught.value)
         return
         yield
-
-
-@coroutine_test
-async def test_media_pipeline_requests_are_judged_too(tmp_path):
-    with Site({"/robots.txt": DISALLOW_P}) as site:
-        crawler = with_files(tmp_path)
-        files = [site.url("/p.pdf"), site.url("/q.pdf")]
-        await crawl(crawler, urls=[site.url("/start")], item={"file_urls": files})
-        assert sorted(site.paths) == ["/q.pdf", "/robots.txt", "/start"]
-    assert crawler.stats.get_value("rep/forbidden/rule") == 1
 
 
 @coroutine_test

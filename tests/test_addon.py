@@ -12,7 +12,7 @@ from scrapy.squeues import LifoMemoryQueue
 
 import scrapy_rep
 from scrapy_rep import Addon, RepMiddleware
-from scrapy_rep.gate.addon import BUILT_IN
+from scrapy_rep.gate.holding import BUILT_IN
 from tests.play import harvest
 from tests.utils import coroutine_test, crawl, make_crawler
 

@@ -12,7 +12,7 @@ from scrapy.utils.misc import load_object
 from scrapy_rep.crawl import Crawl
 from scrapy_rep.events.log import tell_plainly
 from scrapy_rep.events.of_requests import Told, Warned
-from scrapy_rep.gate.holding import NO_MIDDLEWARE
+from scrapy_rep.gate.holding import BUILT_IN, NO_MIDDLEWARE, SCRAPYS_DOWNLOADER
 from scrapy_rep.gate.middleware import RepMiddleware
 from scrapy_rep.pages import RepSpiderMiddleware
 from scrapy_rep.pages.tdm_files import TdmMiddleware
@@ -25,14 +25,12 @@ if TYPE_CHECKING:
     from scrapy.settings import BaseSettings
     from typing_extensions import Self
 
-BUILT_IN = "scrapy.downloadermiddlewares.robotstxt.RobotsTxtMiddleware"
 ORDER = 100  # the built-in's
 # The page is read before HttpErrorMiddleware (50) refuses it, and what leaves the other
 # spider middlewares is looked at last.
 SPIDER_ORDER = 40
 TDM_ORDER = 99  # a page waits for a tdmrep.json before it is judged and has its turn
 EVIDENCE_ORDER = 45
-DOWNLOADER = "scrapy.core.downloader.Downloader"
 OUR_SCHEDULER = "scrapy_rep.Scheduler"
 QUEUES = (
     "SCHEDULER_MEMORY_QUEUE",
@@ -90,7 +88,7 @@ class Addon:
             enable("DOWNLOADER_MIDDLEWARES", TdmMiddleware, TDM_ORDER)
         # By its path: before Scrapy 2.15 the class as a key left it enabled.
         settings["DOWNLOADER_MIDDLEWARES"].set(BUILT_IN, None, "addon")
-        if settings["DOWNLOADER"] == DOWNLOADER:  # else the gate does its work
+        if settings["DOWNLOADER"] == SCRAPYS_DOWNLOADER:  # else the gate does its work
             settings.set("DOWNLOADER", "scrapy_rep.Downloader", "addon")
         self._of_scheduler = _choose_scheduler(settings)
         if self._crawler is not None and settings.get("PLAYWRIGHT_ABORT_REQUEST"):

@@ -5,8 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from scrapy.downloadermiddlewares.robotstxt import RobotsTxtMiddleware
-from scrapy.extensions.httpcache import DummyPolicy
 from scrapy.settings import SETTINGS_PRIORITIES
 from scrapy.utils.misc import load_object
 
@@ -29,6 +27,7 @@ if TYPE_CHECKING:
 
 OURS = "scrapy_rep."
 OUR_JUDGE = "scrapy_rep.gate.middleware.RepMiddleware"
+BUILT_IN = "scrapy.downloadermiddlewares.robotstxt.RobotsTxtMiddleware"
 SCRAPYS_SCHEDULER = "scrapy.core.scheduler.Scheduler"
 SCRAPYS_DOWNLOADER = "scrapy.core.downloader.Downloader"
 NOT_JUDGED = (
@@ -136,7 +135,7 @@ def what_holds(
     """
     values = Settings.read(settings)
     middlewares = middlewares_of(settings)
-    judges = [path for path, kind in middlewares.items() if is_ours(kind, OUR_JUDGE)]
+    judges = [path for path, kind in middlewares.items() if descends(kind, OUR_JUDGE)]
     judge = judges[0] if judges else ""
     obeys = settings.getbool("ROBOTSTXT_OBEY")
     agents = Agents(Chooser(settings, spider), values)
@@ -186,10 +185,14 @@ def path_of(named: Any) -> str:
     return f"{named.__module__}.{name}" if name else repr(named)
 
 
-def is_ours(named: Any, path: str = OURS) -> bool:
+def descends(named: Any, path: str) -> bool:
     """Tell whether *named* is, or derives from, a class whose import path begins with *path*."""
     kinds = getattr(load_object(named), "__mro__", ()) if named else ()
     return any(path_of(each).startswith(path) for each in kinds)
+
+
+def is_ours(named: Any) -> bool:
+    return descends(named, OURS)
 
 
 def _queue_of(settings: BaseSettings) -> Any:
@@ -197,7 +200,7 @@ def _queue_of(settings: BaseSettings) -> Any:
     # Not by issubclass: to Scrapy, whatever has the methods of a scheduler is one.
     if is_ours(settings["SCHEDULER"]):
         return ""
-    if is_ours(settings["SCHEDULER"], SCRAPYS_SCHEDULER):
+    if descends(settings["SCHEDULER"], SCRAPYS_SCHEDULER):
         name = "SCHEDULER_PRIORITY_QUEUE"
         is_chosen = (settings.getpriority(name) or 0) > SETTINGS_PRIORITIES["default"]
         return settings[name] if is_chosen else ""
@@ -221,6 +224,7 @@ MAX_META_KEYS = 1000
 """Names that are looked at; a crawl with more makes them up as it goes."""
 OUR_PARSER = "scrapy_rep.RepRobotParser"
 ASKS_AGAIN = "scrapy.extensions.httpcache.RFC2616Policy"
+KEEPS_FOR_EVER = "scrapy.extensions.httpcache.DummyPolicy"
 LEAVE_ALONE = frozenset({429, 503})
 MANY_REQUESTS, MANY_PER_ORIGIN = 1000, 100
 REFETCHES = (
@@ -239,10 +243,7 @@ def mistakes_of(settings: BaseSettings, middlewares: Iterable[Any]) -> list[str]
         "Scrapy's RobotsTxtMiddleware is enabled as well: each robots.txt is fetched and "
         "each request judged twice. Set it to None in DOWNLOADER_MIDDLEWARES, or enable "
         "scrapy_rep by ADDONS": settings.getbool("ROBOTSTXT_OBEY")
-        and any(
-            isinstance(kind, type) and issubclass(kind, RobotsTxtMiddleware)
-            for kind in middlewares
-        ),
+        and any(descends(kind, BUILT_IN) for kind in middlewares),
         f"ROBOTSTXT_PARSER is {parser!r}, which is for Scrapy's RobotsTxtMiddleware; "
         "scrapy_rep reads robots.txt by itself. Remove the setting": parser
         != OUR_PARSER
@@ -304,10 +305,8 @@ def _that_hold(table: dict[str, Any]) -> list[str]:
 
 def _never_asks_again(settings: BaseSettings) -> bool:
     """Tell whether Scrapy's HTTP cache takes whatever it has for fresh."""
-    if not settings.getbool("HTTPCACHE_ENABLED"):
-        return False
-    policy = load_object(settings["HTTPCACHE_POLICY"])
-    return isinstance(policy, type) and issubclass(policy, DummyPolicy)
+    is_enabled = settings.getbool("HTTPCACHE_ENABLED")
+    return is_enabled and descends(settings["HTTPCACHE_POLICY"], KEEPS_FOR_EVER)
 
 
 class MetaKeys:

@@ -34,9 +34,9 @@ LEAVES_OUT = "HTTPCACHE_IGNORE_HTTP_CODES"
     [
         ({}, [], []),
         (OBEYS, [RobotsTxtMiddleware], TWICE),
-        (OBEYS, [MINE, "x"], TWICE),
+        (OBEYS, [MINE, print], TWICE),
         ({"ROBOTSTXT_OBEY": False}, [RobotsTxtMiddleware], []),
-        (OBEYS, [object, "x"], []),
+        (OBEYS, [object, print], []),
         ({"ROBOTSTXT_PARSER": "a.B"}, [], ["ROBOTSTXT_PARSER is 'a.B', which is for"]),
         ({"ROBOTSTXT_PARSER": holding.OUR_PARSER}, [], []),
         ({"REP_WIAT": True}, [], ["REP_WIAT is not a setting"]),

@@ -54,7 +54,7 @@ TESTS = {
         *("crawls/test_fetch_bound.py", "evidence/test_audit.py"),
     ],
     "protocol": ["access"],
-    "judging": ["crawls/test_page_rules.py"],
+    "judging": ["crawls/test_page_rules.py", "crawls/test_approval.py"],
     "gate": [
         *("test_addon.py", "test_holding.py", "test_browser_requests.py"),
         *("crawls/test_middleware.py", "crawls/test_mistakes.py"),

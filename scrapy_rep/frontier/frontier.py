@@ -170,10 +170,10 @@ class Frontier:
         for place in places:
             if place.key is None and (request := self.places.next_of(place)):
                 place.key = self._permits.host_slot_key(request)[2]
-            held: tuple[float, str] | Where | None = "asked" if place.filling else None
-            if held is None and may_hold is not None:
-                held = may_hold(place)
-            if held is None:
+            held: tuple[float, str] | Where | None = "asked"
+            if not place.filling and (
+                may_hold is None or not (held := may_hold(place))
+            ):
                 held = self._permits.hold_of(place)
             if held is not None or place.held_by:
                 self._note(place, held)
@@ -190,17 +190,17 @@ class Frontier:
         return None
 
     def _take_from(self, place: Place) -> Request | None:
-        queue = place.queue
-        request = self.places.next_of(place)
+        queue, places, first = place.queue, self.places, place.hand[0][3]
+        request = places.next_of(place) if isinstance(first, bytes) else first
         if request is not None:
             entry = heappop(place.hand)
-            self.places.count -= 1
+            places.count -= 1
             if place.was_named and self._moves(request, place, entry):
                 request = None
         if not (place.hand or place.behind):
-            self.places.discard(place)
+            places.discard(place)
         elif self._ledger.fills_ahead and 2 * len(place.hand) <= self._ledger.at_hand:
-            self.places.fill(place)
+            places.fill(place)
         if queue.places:
             self._put(queue, "due")
         if request is None:

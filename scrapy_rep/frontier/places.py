@@ -207,9 +207,9 @@ class Places:
 
     def of(self, request: Request) -> Place:
         host, slot, key = self._permits.host_slot_key(request)
-        part, wide = "", self._ledger.wide.get(host)
-        if wide:
-            part = str(crc32(request.url.encode()) % wide)
+        part, wide = "", self._ledger.wide
+        if wide and host in wide:
+            part = str(crc32(request.url.encode()) % wide[host])
         queue = self._queues.get((host, slot))
         if queue is not None:
             for place in queue.places:

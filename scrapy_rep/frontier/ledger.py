@@ -147,9 +147,7 @@ class Ledger:
         on_seen: Callable[[Request], None],
         on_unpackable: Callable[[Request, Exception], None],
     ) -> None:
-        """Note whom to tell of requests that were seen before, where ``file`` could not tell at
-        once, and of those that cannot be serialised, and why.
-        """
+        """Note whom to tell of what ``file`` finds later to be seen, and of what it cannot serialise."""
         self.frontier, self.spider = frontier, spider
         self.events = Stream.of(spider.crawler)
         self.on_seen, self.on_unpackable = on_seen, on_unpackable
@@ -175,11 +173,10 @@ class Ledger:
     def file(
         self, place: Place, rank: int, request: Request, fingerprint: bytes | None
     ) -> str:
-        """Keep *request* and its *fingerprint* in one step; return where it is kept.
+        """Keep *request* and its *fingerprint* (``None``: whatever was seen) in one step; return where.
 
-        "": nowhere, as it was seen before; "memory": it cannot be serialised; else ``where``.
-        *fingerprint* ``None``: it is kept whatever was seen. Who cannot tell at once says ``where``,
-        calls ``on_seen`` later, and counts it in ``pending`` until the frontier is told of it.
+        "": nowhere, as it was seen; "memory": it cannot be serialised; else ``where``. Who cannot tell
+        at once says ``where``, calls ``on_seen`` later, and counts it in ``pending`` until then.
         """
         raise NotImplementedError
 
@@ -220,8 +217,8 @@ class Ledger:
     async def close(self) -> None:
         """Write what is left, and give back what is not done.
 
-        Called once, even after ``open`` has failed; nothing is in the engine's hands. Gives up
-        within seconds, says what is lost by that, and raises nothing for a fault of file or server.
+        Called even after ``open`` has failed. Gives up within seconds, says what is lost by that,
+        and raises nothing for a fault of file or server.
         """
 
 

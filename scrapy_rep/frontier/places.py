@@ -12,6 +12,7 @@ from zlib import crc32
 from scrapy.utils.request import request_from_dict
 
 from scrapy_rep.engine.downloader import HOST
+from scrapy_rep.engine.inner import HOST_START
 from scrapy_rep.events.waits import PACE
 from scrapy_rep.frontier.ledger import FIRST, LAST, HostQueue, Place
 from scrapy_rep.judging.ruling import PARKED
@@ -27,8 +28,6 @@ if TYPE_CHECKING:
     from scrapy_rep.frontier.ledger import Entry, Key, Ledger, Where
     from scrapy_rep.protocol import Agent
 
-HOST_START = len("https://")
-"""No slash before this one ends a host."""
 MOST_STARTS = 4096
 SAID_OF_ORIGIN = frozenset({EXEMPT_KEY, INSTEAD_KEY, SLOT_KEY})
 NOT_JUDGED: tuple[Agent, str] = ("", "")

@@ -1,12 +1,10 @@
--- The scripts that run in Redis: each begins with a line that has its name, and sees no other one.
--- They are of one spider, and of shards, each of which has its keys in one slot:
--- {rep:<shard>}:<spider>:owner (KEYS), and beside it lists (which have requests), w:<list>, out (with
--- the owner), seen (fingerprints), n (numbers), news, hosts, b:<worker>. A list is rank NUL place.
+-- What runs in Redis: scripts, each after a line with its name. KEYS: if nothing is said, the owner of
+-- a shard, or of each. Beside it are lists (which have requests), w:<list>, out (with the owner), seen
+-- (fingerprints), n (numbers), news (of which the owner hears), hosts, b:<worker>. A list: rank NUL place.
 
 ---- beat
--- Who is at work, and what an operator has ordered. KEYS: the workers; the orders.
--- ARGV: me ('': only look), for how many ms (0: I leave).
--- Answers the workers with the ms until their time is over, and the orders.
+-- KEYS: the workers; the orders. ARGV: me ('': only look), for how many ms (0: I leave).
+-- Answers the workers, with the ms until their time is over, and the orders.
 local time = redis.call('TIME')
 local now = time[1] * 1000 + math.floor(time[2] / 1000)
 redis.call('ZREMRANGEBYSCORE', KEYS[1], '-inf', now)
@@ -24,8 +22,8 @@ end
 return {workers, redis.call('HGETALL', KEYS[2])}
 
 ---- own
--- Take a shard that nobody owns. KEYS: its owner. ARGV: me, the lease in ms, an epoch.
--- Answers nothing, or {term, how many requests its last owner had out, what that one told}.
+-- Take a shard that nobody owns. ARGV: me, the lease in ms, an epoch.
+-- Answers nothing, or {term, how many its last owner had out, what that one told}.
 if redis.call('EXISTS', KEYS[1]) == 1 then
   return
 end
@@ -42,11 +40,9 @@ redis.call('DEL', p .. 'hosts', p .. 'news') -- it reads all of it
 return {term, redis.call('HLEN', p .. 'out'), facts or '{}'}
 
 ---- tick
--- Renew the leases of shards, and tell how all stand. KEYS: the owner of each shard.
--- ARGV: me, the lease in ms, and for each my term ('': it is not mine).
--- Answers for each {owner, epoch, filed, done, lost, how many lists have requests, how many
--- requests are out, 1 if it is mine for another lease, then what of it I do not know: list, how many
--- more wait there, ...}.
+-- Renew leases, and tell how shards stand. ARGV: me, the lease in ms, my term of each ('': not mine).
+-- Answers for each {owner, epoch, filed, done, lost, how many lists have requests, how many are out, 1
+-- if it is mine for another lease, {list, how many more wait there than I know, ...}}.
 local answers = {}
 for i, key in ipairs(KEYS) do
   local p, term = string.sub(key, 1, -6), ARGV[i + 2]
@@ -71,7 +67,7 @@ end
 return answers
 
 ---- lists
--- What waits in a shard, page by page. KEYS: the owner. ARGV: where to go on, how many, pattern.
+-- What waits, page by page. ARGV: where to go on, how many, pattern.
 -- Answers {where to go on (0: that is all), list, how many wait in it, ...}.
 local p = string.sub(KEYS[1], 1, -6)
 local page = redis.call('SSCAN', p .. 'lists', ARGV[1], 'COUNT', ARGV[2], 'MATCH', ARGV[3])
@@ -83,11 +79,10 @@ end
 return answer
 
 ---- file
--- New requests with their fingerprints, in one step for each shard.
--- KEYS: the owner of each shard. ARGV: me; for each shard the number of this batch, my term ('': I
--- do not own it), and how many requests come; for each of these its list (rank NUL place), 'L' (the
--- last goes first) or 'R', '1' (to hand) or '0', fingerprint ('': it may be filed twice), id and body.
--- Answers for each shard {1 if the term is over, the numbers of those requests that are not new}.
+-- New requests, in one step for each shard. ARGV: me; for each shard the number of this batch, my term
+-- ('': not mine), how many come; of each of these its list, 'L' (the last goes first) or 'R', '1' (to
+-- hand) or '0', fingerprint ('': it may be filed twice), id and body.
+-- Answers for each shard {1 if the term is over, the numbers of those that are not new}.
 local me, at, answers = ARGV[1], 2, {}
 for _, key in ipairs(KEYS) do
   local p = string.sub(key, 1, -6)
@@ -112,7 +107,7 @@ for _, key in ipairs(KEYS) do
             redis.call('SADD', p .. 'lists', list)
           end
           if not mine then
-            redis.call('HINCRBY', p .. 'news', list, 1) -- of which its owner hears
+            redis.call('HINCRBY', p .. 'news', list, 1)
           end
         end
       end
@@ -128,8 +123,7 @@ end
 return answers
 
 ---- take
--- Requests for the owner, who has them until they are done, or until its term is over.
--- KEYS: the owner. ARGV: my term, a list, how many.
+-- Requests for the owner. ARGV: my term, a list, how many.
 -- Answers how many are left, and bodies; nothing: the term is over.
 local p, list, out = string.sub(KEYS[1], 1, -6), ARGV[2], {}
 if redis.call('HGET', p .. 'n', 'term') ~= ARGV[1] then
@@ -151,9 +145,8 @@ end
 return {left, unpack(found)}
 
 ---- done
--- What the owner is done with. KEYS: the owner of each shard. ARGV: for each its term, and how many
--- ids come; ids. Answers for each 1 if the term is over. A server whose memory is full takes it: what
--- comes first needs none.
+-- What the owner is done with. ARGV: for each its term, how many ids come, ids. Answers for each 1 if
+-- the term is over. A server whose memory is full takes it: what comes first needs none.
 local at, answers = 1, {}
 for i, key in ipairs(KEYS) do
   local p, last = string.sub(key, 1, -6), at + 1 + ARGV[at + 1]
@@ -167,8 +160,7 @@ end
 return answers
 
 ---- back
--- What is out waits again, before all others of its list: some of it, until none is left.
--- KEYS: the owner. ARGV: my term, how many at the most.
+-- Some of what is out waits again, before all others of its list. ARGV: my term, how many at the most.
 -- Answers how many are left; -1: the term is over.
 local p = string.sub(KEYS[1], 1, -6)
 if redis.call('HGET', p .. 'n', 'term') ~= ARGV[1] then
@@ -188,7 +180,7 @@ end
 return redis.call('HLEN', p .. 'out')
 
 ---- free
--- Give a shard back. KEYS: the owner. ARGV: my term, what to tell the next.
+-- Give a shard back. ARGV: my term, what to tell the next.
 local p = string.sub(KEYS[1], 1, -6)
 if redis.call('HGET', p .. 'n', 'term') ~= ARGV[1] then
   return 0
@@ -247,22 +239,22 @@ end
 return {wait}
 
 ---- purge
--- Delete what waits in lists of a shard. KEYS: the owner. ARGV: the lists. Answers how many.
+-- Delete what waits in lists. ARGV: these. Answers how many.
 local p, gone = string.sub(KEYS[1], 1, -6), 0
 for _, list in ipairs(ARGV) do
   local number = redis.call('LLEN', p .. 'w:' .. list)
   gone = gone + number
   redis.call('DEL', p .. 'w:' .. list)
   redis.call('SREM', p .. 'lists', list)
-  redis.call('HINCRBY', p .. 'news', list, -number) -- of which its owner hears
+  redis.call('HINCRBY', p .. 'news', list, -number)
 end
 redis.call('HINCRBY', p .. 'n', 'done', gone)
 redis.call('HINCRBY', p .. 'n', 'purged', gone)
 return gone
 
 ---- index
--- Which lists of a shard does its index not lead to, or for nothing? KEYS: the owner.
--- ARGV: 1 to put that right, or 0; lists. Answers the list and how many wait in it, for each.
+-- To which lists does the index not lead, or for nothing? ARGV: 1 to put that right, or 0; lists.
+-- Answers {list, how many wait in it, ...}.
 local p, wrong = string.sub(KEYS[1], 1, -6), {}
 for i = 2, #ARGV do
   local number = redis.call('LLEN', p .. 'w:' .. ARGV[i])
@@ -271,14 +263,13 @@ for i = 2, #ARGV do
     wrong[#wrong + 1] = number
     if ARGV[1] == '1' then
       redis.call(number > 0 and 'SADD' or 'SREM', p .. 'lists', ARGV[i])
-      redis.call('HINCRBY', p .. 'news', ARGV[i], number) -- of which its owner hears
+      redis.call('HINCRBY', p .. 'news', ARGV[i], number)
     end
   end
 end
 return wrong
 
 ---- count
--- Count what is there of a shard, if need be also in its books. KEYS: the owner.
 -- ARGV: 1 to put the books right, or 0. Answers how many should be there, and how many are.
 local p, there = string.sub(KEYS[1], 1, -6), 0
 for _, list in ipairs(redis.call('SMEMBERS', p .. 'lists')) do
@@ -294,8 +285,7 @@ end
 return {should, there}
 
 ---- flush
--- Delete a shard, some of its lists at a time. KEYS: the owner. ARGV: how many.
--- Answers how many lists are left.
+-- Delete a shard, some lists at a time. ARGV: how many. Answers how many are left.
 local p = string.sub(KEYS[1], 1, -6)
 for _, list in ipairs(redis.call('SPOP', p .. 'lists', ARGV[1])) do
   redis.call('UNLINK', p .. 'w:' .. list)

@@ -76,10 +76,6 @@ def of_workers(number: int, **settings: Any) -> Callable[..., Any]:
     return decorate
 
 
-def bookings_of(server: Server) -> FleetBookings:
-    return FleetBookings(server)
-
-
 class Shard:
     """Shard 0, as one worker speaks of it."""
 
@@ -239,7 +235,7 @@ async def test_much_that_a_dead_worker_had_comes_back_by_pages(server):
 async def test_a_start_is_held_until_its_answer_and_the_delay_counts_from_there(
     one, other
 ):
-    first, second = bookings_of(one), bookings_of(other)
+    first, second = FleetBookings(one), FleetBookings(other)
     waited: list[str] = []
     booking = await first.book(HOST, 0.3)
     asking = asyncio.ensure_future(
@@ -257,7 +253,7 @@ async def test_a_start_is_held_until_its_answer_and_the_delay_counts_from_there(
 
 @of_workers(2)
 async def test_who_does_not_know_the_delay_keeps_the_one_that_others_keep(one, other):
-    first, second = bookings_of(one), bookings_of(other)
+    first, second = FleetBookings(one), FleetBookings(other)
     booking = await first.book(HOST, 0.4)
     began = monotonic()
     await first.over(HOST, booking)
@@ -273,7 +269,7 @@ async def test_who_does_not_know_the_delay_keeps_the_one_that_others_keep(one, o
 async def test_a_start_that_is_booked_before_its_time_waits_for_it(
     one, other, redis_server
 ):
-    first, second = bookings_of(one), bookings_of(other)
+    first, second = FleetBookings(one), FleetBookings(other)
     await first.over(HOST, await first.book(HOST, 0.8))
     over = monotonic()
     booking = asyncio.ensure_future(first.book(HOST, 0.8))
@@ -292,7 +288,7 @@ async def test_a_start_that_is_booked_before_its_time_waits_for_it(
 
 @of_workers(1)
 async def test_the_delay_counts_from_the_answer_however_late_that_is_told(server):
-    bookings = bookings_of(server)
+    bookings = FleetBookings(server)
     await bookings.book(HOST, 0.8)
     async with AsyncExitStack() as stack:
         for _ in range(CALLS_AT_A_TIME):  # no connection is free
@@ -316,7 +312,7 @@ async def until_held(redis: RedisServer, server: Server) -> None:
 async def test_who_sleeps_for_longer_than_it_holds_a_start_books_it_anew(
     server, redis_server
 ):
-    bookings, client = bookings_of(server), redis_server.client
+    bookings, client = FleetBookings(server), redis_server.client
     await bookings.over(HOST, await bookings.book(HOST, 0.4))
     booking = asyncio.ensure_future(bookings.book(HOST, 0.4))
     await until_held(redis_server, server)
@@ -334,7 +330,7 @@ async def test_a_start_that_is_booked_again_as_its_answer_was_lost_is_no_earlier
     server,
 ):
     minute = 60_000
-    first = bookings_of(server)
+    first = FleetBookings(server)
     await first.over(HOST, await first.book(HOST, 60.0))
     key = server.key_at(HOST, f"turn:{HOST}")
     args = "me:1", "book", minute, minute, minute  # up to a minute before its time
@@ -347,18 +343,20 @@ async def test_a_start_that_is_booked_again_as_its_answer_was_lost_is_no_earlier
 async def test_who_gives_up_a_start_that_it_has_booked_leaves_it_to_others(
     one, other, redis_server
 ):
-    booking = asyncio.ensure_future(bookings_of(one).book(HOST, 0.2, monotonic() + 60))
+    booking = asyncio.ensure_future(
+        FleetBookings(one).book(HOST, 0.2, monotonic() + 60)
+    )
     await until_held(redis_server, one)
     booking.cancel()
-    await asyncio.wait_for(bookings_of(other).book(HOST, 0.2), 20)
+    await asyncio.wait_for(FleetBookings(other).book(HOST, 0.2), 20)
 
 
 @of_workers(2, REP_FLEET_LEASE=0.6)
 async def test_a_start_is_held_for_as_long_as_its_answer_takes_and_its_worker_lives(
     one, other
 ):
-    await bookings_of(one).book(HOST, 0.1)
-    asking = asyncio.ensure_future(bookings_of(other).book(HOST, 0.1))
+    await FleetBookings(one).book(HOST, 0.1)
+    asking = asyncio.ensure_future(FleetBookings(other).book(HOST, 0.1))
     await asyncio.sleep(1.6)
     assert not asking.done()
     await one.close()  # it holds it no longer
@@ -367,10 +365,10 @@ async def test_a_start_is_held_for_as_long_as_its_answer_takes_and_its_worker_li
 
 @of_workers(2)
 async def test_a_host_that_one_has_parked_is_parked_for_all(one, other):
-    await bookings_of(one).park(HOST, 30.0)
-    await bookings_of(one).park(HOST, 3.0)  # the longest counts
+    await FleetBookings(one).park(HOST, 30.0)
+    await FleetBookings(one).park(HOST, 3.0)  # the longest counts
     with pytest.raises(ParkedError) as parked:
-        await bookings_of(other).book(HOST, 0.1)
+        await FleetBookings(other).book(HOST, 0.1)
     assert 25 < parked.value.seconds <= 30
 
 
@@ -407,13 +405,13 @@ async def test_what_is_no_turn_stalls_nobody_and_shortens_no_delay(
 ):
     redis_server.client.set(server.key_at(HOST, f"turn:{HOST}"), what)
     began = monotonic()
-    await bookings_of(server).book(HOST, 0.3)
+    await FleetBookings(server).book(HOST, 0.3)
     assert (0.28 if what else 0) <= monotonic() - began < 5
 
 
 @of_workers(2)
 async def test_a_budget_is_of_the_whole_fleet(one, other):
-    first, second = bookings_of(one), bookings_of(other)
+    first, second = FleetBookings(one), FleetBookings(other)
     spent = [await each.spend(HOST, 3) for each in (first, second, first, second)]
     assert spent == [True, True, True, False]
 

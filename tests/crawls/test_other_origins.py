@@ -148,9 +148,8 @@ async def test_within_one_origin_it_is_kept(spider, answer):
         if answer is not None:
             service.replies["/"] = answer(service.url("/private/x"))
         meta = {"robotstxt_url": target.url("/page"), "download_slot": "mine"}
-        slots = Slots(service)
         crawler = make_crawler(spider)
-        slots.watch(crawler)
+        slots = Slots(service, crawler)
         await crawl(crawler, urls=[service.url("/")], meta=meta, there=service)
         assert service.paths == ["/", "/private/x"]
         assert target.paths == ["/robots.txt"]
@@ -160,11 +159,9 @@ async def test_within_one_origin_it_is_kept(spider, answer):
 class Slots:
     """The download slots of the pages of one site."""
 
-    def __init__(self, site: Site) -> None:
+    def __init__(self, site: Site, crawler: Any) -> None:
         self.origin = site.origin
         self.seen: list[str] = []
-
-    def watch(self, crawler: Any) -> None:
         crawler.signals.connect(self.reached, signals.request_reached_downloader)
 
     def reached(self, request: scrapy.Request) -> None:
@@ -187,9 +184,8 @@ class Slots:
 @coroutine_test
 async def test_the_slot_of_a_request_that_copies_meta(first, then, expected, scheduler):
     with Site(host="127.0.0.2") as there, Site() as here:
-        slots = Slots(there)
         crawler = make_crawler(Going, SCHEDULER=scheduler)
-        slots.watch(crawler)
+        slots = Slots(there, crawler)
         urls = [here.url("/")]
         await crawl(crawler, urls=urls, meta=first, there=there, then=then)
     assert slots.seen == [expected]
@@ -234,13 +230,12 @@ async def test_the_slot_of_a_host_that_has_become_an_address_since(monkeypatch):
             yield from super().go(response)
 
     with Site(host="127.0.0.2") as there, Site() as here:
-        slots = Slots(there)
         crawler = make_crawler(
             Resolved,
             SCHEDULER_PRIORITY_QUEUE="scrapy.pqueues.ScrapyPriorityQueue",
             CONCURRENT_REQUESTS_PER_IP=2,
         )
-        slots.watch(crawler)
+        slots = Slots(there, crawler)
         url = f"http://localhost:{here.port}/"
         await crawl(crawler, urls=[url], there=there)
     assert slots.seen == ["127.0.0.2"]

@@ -13,7 +13,7 @@ from scrapy_rep.crawl import Crawl
 from scrapy_rep.frontier.redis_hosts import FleetStore
 from scrapy_rep.store import Snapshot
 from scrapy_rep.store.sqlite import SqliteStore
-from tests.snapshots import answer_of, changed, snapshot_of
+from tests.snapshots import changed, snapshot_of
 from tests.utils import DictStore, coroutine_test, make_crawler
 
 if TYPE_CHECKING:
@@ -39,6 +39,7 @@ GOOD = snapshot_of(
 FAILING = changed(
     GOOD, failures=3, failing_since=4.1e9, retry_at=4.2e9, failure="timeout"
 )
+TOUCHED = changed(FAILING, etag='"2"', last_modified="", checked=4.3e9, grace=1.5)
 MISSING = snapshot_of(status=404)
 UNKNOWN = snapshot_of(failures=1, failing_since=4.1e9, retry_at=4.2e9, failure="503")
 
@@ -115,20 +116,6 @@ async def test_origins_are_only_names(make):
     await store.close()
 
 
-@pytest.mark.parametrize("body", [answer_of(GOOD).body, b""])
-@coroutine_test
-async def test_touch_keeps_body_and_encoding(make, body):
-    store = make()
-    await store.put(ORIGIN, GOOD)
-    touched = changed(FAILING, etag='"2"', last_modified="", checked=4.3e9, grace=1.5)
-    await store.touch(ORIGIN, changed(touched, body=body))
-    assert await store.get(ORIGIN) == touched
-    # Another crawl may have put another body there, which is in its own encoding.
-    await store.touch(ORIGIN, changed(touched, encoding="utf-16"))
-    assert await store.get(ORIGIN) == touched
-    await store.close()
-
-
 @pytest.mark.parametrize(
     ("kept", "touch", "then"),
     [
@@ -136,6 +123,10 @@ async def test_touch_keeps_body_and_encoding(make, body):
         (None, UNKNOWN, UNKNOWN),
         (None, MISSING, MISSING),
         (None, changed(GOOD, body=b""), None),  # its rules are not there
+        (GOOD, TOUCHED, TOUCHED),
+        (GOOD, changed(TOUCHED, body=b""), TOUCHED),
+        # Another crawl may have put another body there, which is in its own encoding.
+        (GOOD, changed(TOUCHED, body=b"x", encoding="utf-16"), TOUCHED),
         # Another crawl has put another answer there since.
         (GOOD, UNKNOWN, GOOD),
         (GOOD, MISSING, GOOD),

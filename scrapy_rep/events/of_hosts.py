@@ -61,7 +61,6 @@ class Unreachable(Event):
     origin: str
     failure: str
     meanwhile: str
-    """What holds until then, in words."""
     retry: float
     """Seconds until then."""
     again: bool
@@ -118,7 +117,6 @@ class WantsVisits(Event):
     opens_in: float
     """Seconds until then; 0: it is then."""
     most: float
-    """REP_VISIT_TIME_MAX."""
 
     @property
     def words(self) -> str:

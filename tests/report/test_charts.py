@@ -76,30 +76,21 @@ def test_no_short_gap_is_lost_among_many():
 
 
 @pytest.mark.parametrize(
-    ("value", "shown"),
+    ("value", "shown", "in_column"),
     [
-        (None, "\u2013"),
-        (0, "0 s"),
-        (0.0004, "< 0.001 s"),
-        (0.5, "0.5 s"),
-        (1.0034, "1.003 s"),
-        (10.739, "10.7 s"),
-        (300.0, "300 s"),
-        (6000.4, "6,000 s"),
-        (86400.0, "24.0 h"),
+        (None, "\u2013", "\u2013"),
+        (0, "0 s", "0.000 s"),
+        (0.0004, "< 0.001 s", "0.000 s"),
+        (0.5, "0.5 s", "0.500 s"),
+        (1.0034, "1.003 s", "1.003 s"),
+        (10.739, "10.7 s", "10.739 s"),
+        (300.0, "300 s", "300 s"),
+        (6000.4, "6,000 s", "6,000 s"),
+        (86400.0, "24.0 h", "24.0 h"),
     ],
 )
-def test_seconds(value, shown):
-    assert seconds(value) == shown
-
-
-def test_gaps_in_a_column_have_as_many_decimals():
-    assert [gap(value) for value in (0.5, 10.0, None, 300.0)] == [
-        "0.500 s",
-        "10.000 s",
-        "\u2013",
-        "300 s",
-    ]
+def test_seconds_by_themselves_and_in_a_column(value, shown, in_column):
+    assert (seconds(value), gap(value)) == (shown, in_column)
 
 
 @pytest.mark.parametrize(

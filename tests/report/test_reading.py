@@ -128,12 +128,8 @@ def test_halves_of_characters_are_written_out():
 
 def test_users_and_passwords_are_not_kept():
     """Also of an audit that another program has written."""
-    host = "me:secret@a.example"
-    records = [sent(START, host, "/"), answered(START, host, "/", status=200)]
-    records += [
-        refused(START, host, "/"),
-        {**dropped(START, host, "/", "noindex"), "page": f"https://{host}/"},
-    ]
+    of = START, "me:secret@a.example", "/"
+    records = [sent(*of), answered(*of), refused(*of), dropped(*of, "noindex")]
     with audit_of(records) as audit:
         assert audit.values("SELECT url FROM decision") == ["https://a.example/"]
         assert audit.values("SELECT origin FROM sent") == ["https://a.example"]

@@ -237,12 +237,11 @@ class RuleSet:
         # RFC 9309 2.2.2: duplicates may be dropped. There may be thousands.
         others: dict[tuple[bool, str], int] = {}
         orders = iter(RULE_ORDERS)
-        for _, _, start, end in self.chosen.sections:
-            lines = text[start:end]
-            if dialect.most_specific and dialect.wildcards:
-                lines = self.cut_out(lines, literals, starred, others)
-            for rule in rules_among(lines):
-                others.setdefault(rule, next(orders))
+        lines = "".join([text[start:end] for _, _, start, end in self.chosen.sections])
+        if dialect.most_specific and dialect.wildcards:
+            lines = self.cut_out(lines, literals, starred, others)
+        for rule in rules_among(lines):
+            others.setdefault(rule, next(orders))
         wildcards: list[ScoredParts] = []
         escapes: list[ScoredParts] = []
         for path, score in starred.items():
@@ -294,24 +293,26 @@ class RuleSet:
     ) -> str:
         """Score the rules that are spelt as usual, and return the lines between them."""
         pieces = USUAL_RULE.split(lines)
-        for is_allow, start, tail in zip(
+        allowed: list[tuple[str, int]] = []
+        for is_allow, path, tail in zip(
             pieces[1::4], pieces[2::4], pieces[3::4], strict=True
         ):
-            if not (is_allow or tail or "*" in start):  # as most of them are
-                literals.setdefault(start, 2 * len(start))
-                continue
-            path, score = start, 2 * len(start)
+            octets = len(path)
             if tail:
-                path = start + tail
-                score += 2 * usual_octets(tail)
-            known = starred if "*" in path or "$" in tail else literals
-            if is_allow:  # RFC 9309 2.2.2: allow wins among equals
-                known[path] = score = score + 1
-                self.allows_most = max(self.allows_most, score)
-                if path.endswith(INDEX_PAGES):
-                    others[True, path] = 0
-            elif path not in known:
-                known[path] = score
+                octets += usual_octets(tail)
+                path += tail  # noqa: PLW2901
+            if is_allow:
+                allowed.append((path, 2 * octets + 1))
+            elif "*" in path or "$" in tail:
+                starred[path] = 2 * octets
+            else:
+                literals[path] = 2 * octets
+        for path, score in allowed:  # RFC 9309 2.2.2: allow wins among equals
+            known = starred if "*" in path or path[-1] == "$" else literals
+            known[path] = score
+            self.allows_most = max(self.allows_most, score)
+            if path.endswith(INDEX_PAGES):
+                others[True, path] = 0
         return "".join(pieces[::4])
 
     def add(

@@ -242,17 +242,14 @@ class RuleSet:
             lines = self.cut_out(lines, literals, starred, others)
         for rule in rules_among(lines):
             others.setdefault(rule, next(orders))
-        wildcards: list[ScoredParts] = []
+        patterns: list[ScoredParts] = []
         escapes: list[ScoredParts] = []
         for path, score in starred.items():
             ends = path[-1] == "$"
             parts = tuple((path[:-1] if ends else path.rstrip("*")).split("*"))
             if "" in parts[1:]:
                 parts, ends = join_pieces(parts, ends)
-            if len(parts) > 1:
-                wildcards.append((score, parts, ends))
-            else:
-                self.add(score, parts, ends, literals, wildcards)
+            patterns.append((score, parts, ends))
         if starred and STAR_AND_DIGIT.search("\n".join(starred)):
             escapes += [
                 (score, parts, ends)
@@ -272,8 +269,12 @@ class RuleSet:
                     escapes.append((score, parts, ends))
                 else:
                     self.picky = self.picky or any("%" in part for part in parts)
-                    self.add(score, parts, ends, literals, wildcards)
-        if wildcards:
+                    patterns.append((score, parts, ends))
+        for score, parts, ends in patterns:
+            if len(parts) == 1:
+                known = self.exact if ends else literals
+                known[parts[0]] = max(known.get(parts[0], 0), score)
+        if wildcards := [pattern for pattern in patterns if len(pattern[1]) > 1]:
             self.wildcards = Wildcards(wildcards)
         if escapes:
             self.picky = True
@@ -314,20 +315,6 @@ class RuleSet:
             if path.endswith(INDEX_PAGES):
                 others[True, path] = 0
         return "".join(pieces[::4])
-
-    def add(
-        self,
-        score: int,
-        parts: tuple[str, ...],
-        ends: bool,
-        literals: dict[str, int],
-        wildcards: list[ScoredParts],
-    ) -> None:
-        if len(parts) > 1:
-            wildcards.append((score, parts, ends))
-        else:
-            known = self.exact if ends else literals
-            known[parts[0]] = max(known.get(parts[0], 0), score)
 
     def at(self, url: str) -> RuleSet:
         """With the rules that are URLs of its origin."""

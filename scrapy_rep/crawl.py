@@ -42,10 +42,9 @@ STORES = {
 
 
 class Crawl(OneForEachCrawler):
-    """What the components of one crawl share, in whatever order they are made.
+    """What needs the network or a store is made when it is first used.
 
-    Parts that need the network or a store are made when they are first used. Raises
-    ``SettingError`` if a setting is wrong.
+    Raises ``SettingError`` if a setting is wrong.
     """
 
     def __init__(self, crawler: Crawler) -> None:
@@ -132,10 +131,10 @@ class Crawl(OneForEachCrawler):
 
     @cached_property
     def has_cache(self) -> bool:
-        """Whether pages of Scrapy's HTTP cache may be used while a robots.txt cannot be fetched.
+        """Whether pages of Scrapy's HTTP cache may be used while a robots.txt is unreachable.
 
-        Not if it is not enabled, such pages need not wait anyway, or the crawl's purpose
-        must be allowed in words (REP_PURPOSE_UNSTATED).
+        Not if they need not wait anyway, or the crawl's purpose must be allowed in words
+        (REP_PURPOSE_UNSTATED).
         """
         settings = self.settings
         kept = settings.unreachable == "disallow" and "disallow" in settings.obey
@@ -144,7 +143,7 @@ class Crawl(OneForEachCrawler):
         return enabled and kept and not unstated
 
     def collect_evidence(self) -> None:
-        """Have listeners keep what REP_EVIDENCE and REP_AUDIT_URI ask for from now on."""
+        """Keep what REP_EVIDENCE and REP_AUDIT_URI ask for from now on."""
         # Imported here, as few crawls need it.
         settings, events, write = self.settings, self.events, None
         if settings.audit_uri is not None:
@@ -163,7 +162,6 @@ class Crawl(OneForEachCrawler):
             Departures(self.engine.starts, events, how_judged)
 
     def _keep(self, origin: str, interval: float) -> None:
-        """Keep the *interval* that *origin* asks for from now on."""
         host = self.keeper.host_of(Request(robots_url(origin)))
         self.keeper.keep(host, origin, interval)
 

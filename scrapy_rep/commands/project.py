@@ -24,7 +24,7 @@ from scrapy.utils.job import job_dir
 from scrapy_rep.access import origin_of, robots_url
 from scrapy_rep.commands.terminal import URL_WANTED, Answer, Screen, complain
 from scrapy_rep.crawl import Crawl
-from scrapy_rep.engine.starts import ROBOTS_HOP
+from scrapy_rep.engine.downloader import ROBOTS_HOP
 from scrapy_rep.gate.addon import Addon
 from scrapy_rep.gate.holding import NOT_JUDGED, hints_on_refetching, what_holds
 from scrapy_rep.protocol import RFC9309, product_tokens

@@ -1,18 +1,17 @@
-"""Scrapy's inner parts, all that are needed: slots, places, the engine, its HTTP clients.
+"""Scrapy's inner parts: slots, places, the engine, its HTTP clients.
 
 Each is looked at when it is first met. Where a Scrapy has others, there is one warning, and what
-needs them is left out. What of them is private or set, and the promise that needs it:
+needs them is left out. What of them is private or set, and why:
 
-- ``engine._slot``: its ``nextcall`` wakes the engine when a host is due, else that would be up to five
-  seconds late; its ``closing`` tells that the crawl ends, so that nothing waits for a delay then;
-- ``engine._start``: a crawl that has nothing but hosts which wait for too long may end, but not
-  before ``start()`` is through (``REP_ALL_PARKED_MAX``);
-- ``handlers._get_handler``, and of the handlers ``_pool``, ``_session`` and ``_limits`` with what makes a
-  client of them: none sends twice without a turn, and hosts that hang do not fill its places;
+- ``engine._slot``: its ``nextcall`` wakes the engine when a host is due, else up to five seconds
+  late; its ``closing`` tells that the crawl ends, so that nothing waits for a delay then;
+- ``engine._start``: a crawl that only waits may end (``REP_ALL_PARKED_MAX``), but not before
+  ``start()`` is through;
+- ``handlers._get_handler``, and of the handlers ``_pool``, ``_session`` and ``_limits``: no client sends
+  twice without a turn, and hosts that hang do not fill its places;
 - ``slot.lastseen``: the user's own delay counts from the hand-over.
 
-``Downloader``, which is derived from Scrapy's, calls ``_process_queue``: what waits for its turn takes no
-place of its slot.
+``Downloader`` calls Scrapy's ``_process_queue``: what waits for its turn takes no place of its slot.
 """
 
 from __future__ import annotations
@@ -28,8 +27,7 @@ from scrapy import signals
 from scrapy.core import downloader as scrapys
 from scrapy.utils.defer import deferred_from_coro
 
-from scrapy_rep.engine.downloader import NOWHERE, SLOT, Downloader, HandedOut
-from scrapy_rep.engine.starts import Starts
+from scrapy_rep.engine.downloader import NOWHERE, SLOT, Downloader, HandedOut, Starts
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
@@ -38,10 +36,10 @@ if TYPE_CHECKING:
     from scrapy import Request
     from scrapy.crawler import Crawler
 
-    from scrapy_rep.engine.starts import Departure
+    from scrapy_rep.engine.downloader import Departure
 
 UNLIMITED = 100
-"""Requests at a time that are enough where there is no limit."""
+"""Requests at a time, where there is no limit."""
 # What Slot.lastseen is told by: the wall clock before Scrapy 2.16.
 slot_clock = vars(scrapys).get("monotonic") or vars(scrapys).get("time") or monotonic
 SCRAPYS_SLOT_KEY: Any = getattr(scrapys.Downloader, "get_slot_key", None)
@@ -50,10 +48,7 @@ HOST_START = len("https://")
 
 
 class Engine:
-    """The few things that this package needs of Scrapy's downloader and engine.
-
-    Names are those of download slots.
-    """
+    """What we need of Scrapy's downloader and engine. Names are those of download slots."""
 
     def __init__(self, crawler: Crawler, warn: Callable[[str], object]) -> None:
         self._crawler = crawler
@@ -67,7 +62,7 @@ class Engine:
             name: (own.get("delay", delay), own.get("concurrency", most))
             for name, own in settings.getdict("DOWNLOAD_SLOTS").items()
         }
-        """Delay and places of slots, as the user has chosen; those of ``None`` are for all others."""
+        """Delay and places of slots, by the user's settings; of ``None``: of all others."""
         self._limits[None] = delay, most
         self._slots_are_usable: bool | None = None  # None: there was none yet
         self._clients: dict[str, bool] = {}
@@ -90,7 +85,7 @@ class Engine:
 
     @cached_property
     def polite(self) -> Downloader | None:
-        """The crawl's downloader, if it is ours."""
+        """The downloader, if it is ours."""
         return self._downloader if isinstance(self._downloader, Downloader) else None
 
     @cached_property
@@ -98,17 +93,14 @@ class Engine:
         return getattr(self._downloader, "slots", {})
 
     def _slot(self, name: str | None) -> Any:
-        """Return Scrapy's slot; ``None``: not used yet, dropped while idle, or not usable."""
+        """``None``: not used yet, dropped while idle, or not usable."""
         slot = self._slots.get(name)
         if self._slots_are_usable is None and slot is not None:
             self._look_at(slot)
         return slot if self._slots_are_usable else None
 
     def _look_at(self, slot: Any) -> None:
-        """Note once, by the first slot that is in use, whether we know how slots work.
-
-        *slot* is ``None`` if there is no slot although a request is being handed over.
-        """
+        """Note once whether we know how slots work; ``None``: there is none, though one is in use."""
         self._slots_are_usable = slot is not None and is_usable(slot)
         if not self._slots_are_usable:
             self._warn(
@@ -118,7 +110,6 @@ class Engine:
             )
 
     def slot_of(self, request: Request) -> str:
-        """Return the name of the download slot that *request* goes through."""
         name: str | None = request.meta.get("download_slot")
         if name is not None:  # the downloader would come to the same, but slower
             return name
@@ -130,7 +121,6 @@ class Engine:
 
     @cached_property
     def names_slots_by_host(self) -> bool:
-        """Whether a slot has the name of its host, for all that Scrapy and the user have chosen."""
         name_of = getattr(type(self._downloader), "get_slot_key", None)
         by_address = getattr(self._downloader, "ip_concurrency", 0)
         return name_of in {None, SCRAPYS_SLOT_KEY} and not by_address
@@ -145,10 +135,7 @@ class Engine:
             )
 
     def _note_start(self, departure: Departure) -> None:
-        """Have the delay of the slot count from the hand-over to the download handler.
-
-        Scrapy counts it from when it takes the request off the slot's queue.
-        """
+        """Have the delay count from the hand-over; Scrapy counts from the end of the slot's queue."""
         slot = self._slot(departure.slot)
         if slot is not None:
             slot.lastseen = slot_clock()
@@ -163,9 +150,8 @@ class Engine:
     def _look_at_client(self, scheme: str) -> None:
         """Have the client of *scheme* send nothing a second time, and wait for no place.
 
-        Twisted's and aiohttp's send again, without a turn, what a kept connection has not
-        answered. aiohttp's and httpx' have places for CONCURRENT_REQUESTS, all of which hosts
-        that hang would take; there are no more requests than the downloader has places for.
+        Twisted's and aiohttp's send again what a kept connection has not answered. aiohttp's
+        and httpx' have CONCURRENT_REQUESTS places, all of which hosts that hang would take.
         """
         handlers = getattr(self._downloader, "handlers", None)
         handler: Any = getattr(handlers, "_get_handler", lambda scheme: None)(scheme)
@@ -192,22 +178,19 @@ class Engine:
             )
 
     def flags_partial(self, url: str) -> bool:
-        """Tell whether a body whose end was not told has "partial" among its flags.
-
-        Twisted's client does so, but keeps to itself what else would tell.
-        """
+        """Tell whether a body without a told end is flagged "partial", as by Twisted's client."""
         return self._clients.get(url.partition(":")[0], False)
 
     # The delay of slots
 
     def due_in(self, name: str) -> float:
-        """Return the seconds until a slot may start a request, by the user's own delay."""
+        """Return the seconds until a slot may start one, by the user's own delay."""
         delay = self.least_delay(name)
         # 0: it has none, was not used yet, or is idle for longer than its delay.
         return delay and max(0.0, self._slot(name).lastseen + delay - slot_clock())
 
     def least_delay(self, name: str | None) -> float:
-        """Return the delay of a slot, the user's or AutoThrottle's, as short as jitter makes it."""
+        """Return the user's or AutoThrottle's delay, as short as jitter makes it."""
         slot = self._slot(name)
         if slot is None or not slot.delay:
             return 0.0
@@ -229,33 +212,31 @@ class Engine:
     # Places among CONCURRENT_REQUESTS
 
     def free_places(self) -> int:
-        """Return how many more requests the downloader takes at once."""
         most: int = getattr(self._downloader, "total_concurrency", 0)
         return most - len(self.active()) if most else UNLIMITED
 
     @property
     def most_of_a_slot(self) -> int:
-        """Return how many requests at a time each slot takes by the user's settings."""
+        """How many requests at a time each slot takes by the user's settings."""
         return max(1, min(places for _, places in self._limits.values()))
 
     def back_out_while(self, is_all_promised: Callable[[], bool]) -> None:
         """Have Scrapy's engine ask for no more while *is_all_promised*, although places are free.
 
-        Scrapy's own middleware fetches a robots.txt while its page holds a place. Here the page
-        waits in the frontier, and the fetch has a place of its own, so the downloader seems to be
-        free; the engine would then take one request at a time from ``start()``, and wait for
-        three turns of the event loop after each.
+        With Scrapy's middleware a page holds a place while its robots.txt is fetched. Here the
+        downloader seems to be free, and the engine would take one request at a time from
+        ``start()``, and wait for three turns of the event loop after each.
         """
         if self.polite is not None:
             self.polite.holds_back = is_all_promised
 
     def lend(self, places: int) -> None:
-        """Add places, so that a wait or a fetch of robots.txt takes none from the pages."""
+        """Add places: a wait or a fetch of robots.txt takes none from the pages."""
         if self.polite is not None:
             self.polite.lent += places
 
     def step_out(self, departure: Departure) -> Callable[[], None]:
-        """Have *departure* take no place of its slot while it waits, until the result is called."""
+        """Have *departure*, which waits, take no place of its slot until the result is called."""
         slot, request = self._slot(departure.slot), departure.request
         if not (self.polite and slot and request in slot.transferring):
             return lambda: None
@@ -277,41 +258,37 @@ class Engine:
     def wake(self) -> None:
         """Make the engine ask the scheduler again; before it has begun, it will do so anyway.
 
-        In the context in which the crawl was made: what is sent next is not sent on behalf of
-        whoever wakes the engine, such as a fetch of a robots.txt whose headers have come.
+        In the crawl's context: what is sent next is not sent on behalf of who wakes the engine.
         """
         slot = self._engine_slot
         if slot is not None and self._engine.scraper.slot is not None:
             self._context.run(slot.nextcall.schedule)
 
     def is_ending(self) -> bool:
-        """Tell whether the crawl is ending."""
         slot = self._engine_slot
         return slot is None or slot.closing is not None
 
     def active(self) -> AbstractSet[Request]:
-        """Return the requests in the downloader, also those that wait there."""
+        """Return what the downloader has, also what waits there."""
         active: AbstractSet[Request] = self._downloader.active
         return active
 
     def only_queue_is_left(self) -> bool:
-        """Tell whether the crawl is idle, except for requests that a queue may hold."""
+        """Tell whether the crawl is idle, but for what a queue may hold."""
         slot = self._engine.scraper.slot
         may_start = getattr(self._engine, "_start", None) is not None
         is_busy = self.active() or self.is_ending() or may_start
         return not is_busy and (slot is None or slot.is_idle())
 
     def close(self, reason: str) -> None:
-        """End the crawl."""
         deferred_from_coro(self._engine.close_spider_async(reason=reason))
 
     def done_with(self, requests: Iterable[Request]) -> list[Request]:
-        """Return those of *requests*, all of them handed out, with all that came of them.
+        """Return those of *requests*, which were handed out, that are done with all they yield.
 
-        A request is in the downloader, and from its answer on in the scraper, with no turn of the
-        event loop between; it leaves that when its callback has finished, and its items and
-        requests are processed or queued. What Scrapy drops in order to stop sooner is not done. A
-        downloader that is not ours does not tell which requests these are.
+        One is in the downloader, and from its answer on in the scraper, with no turn of the event
+        loop between, until its items and requests are processed or queued. What Scrapy drops in
+        order to stop sooner is not done; a downloader of the user's does not tell of that.
         """
         scraped = self._engine.scraper.slot
         busy = self.active() | (scraped.active if scraped else NOWHERE)
@@ -321,18 +298,17 @@ class Engine:
 
 @lru_cache(maxsize=4096)
 def _hostname_of(start: str) -> str:
-    """Return the host name in the *start* of a URL, as Scrapy has it."""
+    """As Scrapy has it."""
     return urlsplit(start).hostname or ""
 
 
 def _set(owner: Any, name: str, value: object) -> None:
-    """Set an attribute that *owner* has; raises ``AttributeError`` if it has none."""
+    """Raises ``AttributeError`` if *owner* has none."""
     getattr(owner, name)
     setattr(owner, name, value)
 
 
 def is_usable(slot: Any) -> bool:
-    """Tell whether *slot* has the attributes that we read and set."""
     try:
         for name in ("lastseen", "delay", "concurrency"):
             setattr(slot, name, getattr(slot, name))
@@ -344,7 +320,7 @@ def is_usable(slot: Any) -> bool:
 
 
 def jitter_of(slot: Any) -> float:
-    """Return the part of its delay by which *slot* varies it at random, from 0 to 1."""
+    """Return by which part of its delay it varies that, from 0 to 1."""
     if hasattr(slot, "jitter"):  # Scrapy >= 2.19
         return float(slot.jitter)
     return 0.5 if slot.randomize_delay else 0.0

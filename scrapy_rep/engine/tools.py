@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 AT_PROMPT = re.compile(r"scrapy\.commands\.(shell|fetch|parse)|scrapy_rep\.commands")
-"""The modules of commands whose user waits for the answer to one request; view is a fetch, too."""
+"""Modules of commands whose user waits for one answer; view is a fetch, too."""
 
 # Weak on both sides: what is here may hold its crawler.
 _known: WeakKeyDictionary[Crawler, WeakValueDictionary[type, Any]] = WeakKeyDictionary()
@@ -39,12 +39,10 @@ class OneForEachCrawler:
 
     @classmethod
     def made_for(cls, crawler: Crawler) -> Self:
-        """Return a new one for *crawler*."""
         return cls(crawler)  # type: ignore[call-arg]
 
     @classmethod
     def of(cls, crawler: Crawler) -> Self:
-        """Return the one of *crawler*. Raises what making it raises."""
         known = _known.setdefault(crawler, WeakValueDictionary())
         one: Self | None = known.get(cls)
         if one is None:
@@ -56,17 +54,14 @@ class OneForEachCrawler:
 
 
 async def sleep(seconds: float) -> None:
-    """Wait for so many *seconds*. If the wait is cancelled, no timer is left behind."""
+    """If it is cancelled, no timer is left behind."""
     done: Deferred[None] = Deferred(lambda _: timer.cancel())
     timer = call_later(max(0.0, seconds), done.callback, None)
     await maybe_deferred_to_future(done)
 
 
 async def wait_for(future: Future[T]) -> T:
-    """Return the result of *future*, which a thread sets.
-
-    Cancelling the wait does not cancel the work.
-    """
+    """Return what a thread sets; cancelling the wait does not cancel the work."""
     if is_asyncio_available():
         return await asyncio.shield(asyncio.wrap_future(future))
     from twisted.internet import reactor
@@ -86,7 +81,7 @@ class Alarm:
         self._at = 0.0
 
     def set(self, seconds: float) -> None:
-        """Make it ring in so many *seconds* from now, unless it is set to ring earlier."""
+        """Make it ring in so many *seconds*, unless it is set to ring earlier."""
         at = monotonic() + max(0.0, seconds)
         if self._timer is None or at < self._at:
             self.cancel()
@@ -105,11 +100,8 @@ class Alarm:
 def at_prompt() -> bool:
     """Tell whether ``scrapy shell``, ``fetch``, ``view``, ``parse`` or ``robots`` runs.
 
-    A thread is in the ``run`` of its command until its crawl is over; without a reactor, the
-    shell makes its crawl in another one, so all of them are looked at. Nothing else tells
-    for sure: Scrapy takes the command's name out of ``sys.argv``, and only the shell has
-    settings of its own, which those of a project replace. ``inspect_response`` opens a
-    shell within a crawl, and does not come from a command.
+    A thread is in the ``run`` of its command until its crawl is over; it may be another one than
+    this. Nothing else tells for sure: Scrapy takes the command's name out of ``sys.argv``.
     """
     return any(
         frame.f_code.co_name == "run"
@@ -120,11 +112,7 @@ def at_prompt() -> bool:
 
 
 async def cached_page(crawler: Crawler, request: Request) -> Response | None:
-    """Return the page of *request* from Scrapy's HTTP cache; ``None``: its site must be asked.
-
-    The cache's storage must have the page, and its policy must call the page fresh. The cache is
-    the crawl's ``HttpCacheMiddleware``, or what is derived from it.
-    """
+    """Return the page of *request* if Scrapy's HTTP cache has it, and its policy calls it fresh."""
     from scrapy.downloadermiddlewares.httpcache import HttpCacheMiddleware  # noqa: PLC0415 - few need it
 
     cache = crawler.get_downloader_middleware(HttpCacheMiddleware)

@@ -12,7 +12,7 @@ from weakref import WeakSet
 from scrapy.extensions.telnet import update_telnet_vars
 from scrapy.utils.asyncio import call_later
 
-from scrapy_rep.engine.starts import ROBOTS_HOP
+from scrapy_rep.engine.downloader import ROBOTS_HOP
 from scrapy_rep.engine.tools import Alarm
 from scrapy_rep.events import Event
 from scrapy_rep.events.of_hosts import Reachable, Unreachable

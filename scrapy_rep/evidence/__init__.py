@@ -22,7 +22,7 @@ from scrapy_rep.events.of_requests import (
     said_by,
 )
 from scrapy_rep.events.stream import Stream
-from scrapy_rep.pacing.pace import FREE, pace_of
+from scrapy_rep.pacing.hosts import FREE, pace_of
 from scrapy_rep.protocol.groups import name_of
 from scrapy_rep.protocol.language import CONTENT_USAGE
 from scrapy_rep.protocol.printable import MAX_CHARACTERS
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from scrapy.http import Response
 
     from scrapy_rep.events.of_hosts import Copy
-    from scrapy_rep.pacing.pace import Pace
+    from scrapy_rep.pacing.hosts import Pace
     from scrapy_rep.protocol import Agent
 
 META_KEY = "rep_evidence"

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 from scrapy import signals
 from scrapy.utils.defer import deferred_from_coro
 
-from scrapy_rep.engine.starts import kind_of
+from scrapy_rep.engine.downloader import kind_of
 from scrapy_rep.engine.tools import Alarm, sleep
 from scrapy_rep.events import as_text
 from scrapy_rep.events.of_hosts import NewCopy
@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 
     from scrapy.crawler import Crawler
 
-    from scrapy_rep.engine.starts import Departure, Outcome, Starts
+    from scrapy_rep.engine.downloader import Departure, Outcome, Starts
     from scrapy_rep.events import Event
     from scrapy_rep.events.stream import Stream
     from scrapy_rep.events.waits import Held, Waits

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from scrapy.settings import SETTINGS_PRIORITIES
 from scrapy.utils.misc import load_object
 
-from scrapy_rep.engine.starts import ROBOTS_HOP
+from scrapy_rep.engine.downloader import ROBOTS_HOP
 from scrapy_rep.judging.target import EXEMPT_KEY, INSTEAD_KEY, Agents, Chooser
 from scrapy_rep.protocol import __version__, product_tokens
 from scrapy_rep.protocol.lint import notes_on_header

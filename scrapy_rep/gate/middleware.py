@@ -11,8 +11,7 @@ from scrapy.http.request import NO_CALLBACK
 from scrapy.utils.misc import load_object
 
 from scrapy_rep.crawl import Crawl
-from scrapy_rep.engine.downloader import SLOT, Downloader, is_on_the_way
-from scrapy_rep.engine.starts import ROBOTS_HOP
+from scrapy_rep.engine.downloader import ROBOTS_HOP, SLOT, Downloader, is_on_the_way
 from scrapy_rep.engine.tools import cached_page, sleep
 from scrapy_rep.events.of_requests import (
     Exempt,
@@ -66,8 +65,8 @@ if TYPE_CHECKING:
     from scrapy_rep.judging.ruling import Ruling
 
 SENT_BACK_AFTER = 0.1
-"""Seconds after which they do. Scrapy may hand them out again at once, and without asyncio
-before anything else happens: the robots.txt would never come."""
+"""Seconds after which too many that wait go back. Scrapy may hand them out again at once, and
+without asyncio before anything else happens: the robots.txt would never come."""
 MAX_WAIT_AT_HAND = 1.0
 """Seconds for which a request may wait in the downloader, rather than in the queue."""
 
@@ -209,7 +208,7 @@ class RepMiddleware:
     async def _learn(
         self, request: Request, url: str, origin: str
     ) -> Known | Request | Response | None:
-        """Return what decides once *origin* was asked, or what comes of *request* else."""
+        """Return what decides, or what comes of *request* else."""
         can_wait = self._can_wait(request)
         if is_on_the_way(self._crawler, origin) and not can_wait:
             self._let_pass(request, url, origin)
@@ -235,8 +234,7 @@ class RepMiddleware:
     def _let_pass(self, request: Request, url: str, origin: str) -> None:
         """Let *request* pass unjudged, as its robots.txt waits for it.
 
-        Where neither the scheduler nor the downloader is ours, nobody tells for sure that it is
-        no page: it is refused.
+        Where neither scheduler nor downloader are ours, it might be a page: it is refused.
         """
         if not (self._crawl.is_queued or self.leaves_the_way):
             raise self._refuse(request, url, origin, ON_THE_WAY)
@@ -244,10 +242,9 @@ class RepMiddleware:
         self._events.tell(OnTheWay(request, url, origin))
 
     async def _cached(self, request: Request, origin: str) -> Response | None:
-        """Return the page of *request* if only its robots.txt must come from its site.
+        """Return the page of *request* if it need not leave, as its robots.txt is not known.
 
-        Nothing is known of what that robots.txt disallows, and nothing leaves: returned
-        from here, the page passes by whatever else might send the request.
+        Returned from here, it passes by whatever else might send the request.
         """
         if not self._may_be_cached(request, origin):
             return None
@@ -257,7 +254,6 @@ class RepMiddleware:
         return page
 
     def _may_be_cached(self, request: Request, origin: str) -> bool:
-        """Tell whether the HTTP cache is asked, as the robots.txt of *origin* is unreachable."""
         return self._has_cache and self._policies.is_away(origin, lambda: request)
 
     def _obey(
@@ -324,7 +320,7 @@ class RepMiddleware:
         return None
 
     def _can_wait(self, request: Request) -> bool:
-        """Tell whether *request* comes from the frontier, which parks it."""
+        """Tell whether *request* comes from the frontier."""
         if not self._crawl.is_queued:
             return False
         return request in self._engine.handed_out.by(
@@ -334,8 +330,7 @@ class RepMiddleware:
     def _may_go_back(self, request: Request) -> bool:
         """Tell whether *request* comes from a scheduler, which takes it again.
 
-        From another queue than ours everything seems to, but for requests of media
-        pipelines and the like: those have ``NO_CALLBACK``.
+        Of another queue than ours only ``NO_CALLBACK`` tells, as media pipelines have it.
         """
         if self._crawl.is_queued:
             return self._can_wait(request)
@@ -344,8 +339,8 @@ class RepMiddleware:
     def _goes_back_at_end(self, request: Request) -> bool:
         """Tell whether the crawl ends, and its job keeps *request* for the next run.
 
-        The engine takes nothing from the scheduler then. So what has gone back and comes once
-        more, as from ``engine.download_async``, would never end coming.
+        What has gone back and comes once more, as from ``engine.download_async``, would never end
+        coming.
         """
         if not (self._engine.is_ending() and self._may_go_back(request)):
             return False
@@ -353,7 +348,6 @@ class RepMiddleware:
         return self._crawl.is_queued or (self._has_job and is_new)
 
     def _again(self, request: Request) -> Request:
-        """Return *request* as the scheduler takes it a second time."""
         again = request.replace(dont_filter=True)
         self._engine.handed_out.sent_back[again] = ref(request)
         return again

@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from scrapy_rep.access.answers import REFUSALS, demand_of
-from scrapy_rep.engine.starts import LOST, REFUSED, TIMEOUT, kind_of
+from scrapy_rep.engine.downloader import LOST, REFUSED, TIMEOUT, kind_of
 from scrapy_rep.events.of_hosts import BackedOff, BudgetSpent, Copy, Demanded, Down
 from scrapy_rep.events.of_requests import Judged, Refused
 from scrapy_rep.judging.ruling import BUDGET, DOWN, OF_HOST, Judge, because
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from scrapy.http import Response
 
     from scrapy_rep.crawl import Crawl
-    from scrapy_rep.engine.starts import Departure, Outcome
+    from scrapy_rep.engine.downloader import Departure, Outcome
     from scrapy_rep.events.stream import Stream
     from scrapy_rep.exceptions import RobotsRefused
     from scrapy_rep.judging.ruling import Objection

@@ -47,7 +47,7 @@ class Scheduler(BaseScheduler):
         self._crawl = Crawl.of(crawler)
         self._stats = crawler.stats
         self._counts: Counter[tuple[str, str]] = Counter()
-        """What the stats were not told yet: four calls a page would cost as much as all else here."""
+        """What the stats were not told yet: four calls a page cost as much as all else here."""
         self._teller = Alarm(self._tell_stats)
         self._sent_back = self._crawl.engine.handed_out.sent_back
         assert crawler.request_fingerprinter is not None
@@ -56,7 +56,7 @@ class Scheduler(BaseScheduler):
         self.ledger = self._ledger_in(folder)
         kind = load_object(crawler.settings["DUPEFILTER_CLASS"])
         self._does_filter = kind is not RFPDupeFilter
-        """Whether the user's duplicates filter does its work, and not the ledger."""
+        """Whether the user's own duplicates filter does, and not the ledger."""
         self.df: BaseDupeFilter
         if self._does_filter:
             self.df = build_from_crawler(kind, crawler)
@@ -123,7 +123,7 @@ class Scheduler(BaseScheduler):
         return True
 
     def _file(self, request: Request) -> str:
-        """Have the ledger keep *request*; return where. "": it was seen before."""
+        """Return where *request* is kept; "": it was seen before."""
         fingerprint = None
         if not request.dont_filter:
             if not self._does_filter:
@@ -193,7 +193,6 @@ class Scheduler(BaseScheduler):
 
 
 def _is_lifo(crawler: Crawler, setting: str) -> bool:
-    """Tell whether the queue class that *setting* names hands out the last request first."""
     kind: Any = crawler.settings[setting]
     name = kind if isinstance(kind, str) else getattr(kind, "__name__", "")
     return "Fifo" not in name.rpartition(".")[2]

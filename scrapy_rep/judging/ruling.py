@@ -10,7 +10,7 @@ from enum import Enum
 from typing import TYPE_CHECKING, NamedTuple
 
 from scrapy_rep.exceptions import HostRefused, RobotsForbidden, RobotsUnreachable
-from scrapy_rep.pacing.pace import FREE, pace_of
+from scrapy_rep.pacing.hosts import FREE, pace_of
 from scrapy_rep.policies.agreed import Permissions
 from scrapy_rep.protocol import Verdict
 from scrapy_rep.protocol.preferences import (
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from scrapy_rep.exceptions import RobotsRefused
-    from scrapy_rep.pacing.pace import Pace
+    from scrapy_rep.pacing.hosts import Pace
     from scrapy_rep.policies import Approval, Known
     from scrapy_rep.policies.agreed import Permission
     from scrapy_rep.protocol import Agent, Policy, Preference, Preferences

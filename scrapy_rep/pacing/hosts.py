@@ -1,10 +1,9 @@
-"""What is known of each host: one record, for all crawls of the process; and how well it copes
-with our requests, as its answers show: for how long it is left alone after a failure, and how fast
-it is asked after that.
+"""What is known of each host, for all crawls of the process: what a policy asks of our speed, and
+how well it copes with our requests.
 
-Pure but for the clock of ``Hosts``: callers wait elsewhere, and then ask again. Nothing here
-belongs to an event loop, as one crawl may begin long after another one has ended. Times are those
-of ``time.monotonic()``. Beyond RFC 9309.
+Pure but for the clock of ``Hosts``; nothing belongs to an event loop, as one crawl may begin long
+after another one has ended. Times are those of ``time.monotonic()`` where nothing else is said. Beyond
+RFC 9309.
 """
 
 from __future__ import annotations
@@ -17,11 +16,15 @@ from time import monotonic
 from typing import TYPE_CHECKING, NamedTuple
 from weakref import ReferenceType, WeakKeyDictionary, ref
 
+from scrapy_rep.settings import DAY
+
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from datetime import time
 
-    from scrapy_rep.engine.starts import Departure
-
+    from scrapy_rep.engine.downloader import Departure
+    from scrapy_rep.protocol import Agent, Policy, RequestRate, VisitTime
+    from scrapy_rep.settings import Settings
 
 TOO_MANY_REQUESTS, SERVICE_UNAVAILABLE = 429, 503
 """The statuses by which a site refuses (RFC 6585 4, RFC 9110 15.6.4)."""
@@ -41,8 +44,8 @@ IDLE_HOST_SECONDS = 60.0
 """Seconds for which we remember the last start at a host without a known delay: its robots.txt
 may ask for one from then on."""
 RECHECK_PART, RECHECK_MOST = 0.5, 0.25
-"""The part of an interval, and at most the seconds, after which a waiting request checks again
-whether the one before it is answered: that is when its own interval begins."""
+"""The part of an interval, and at most the seconds, after which a waiting request looks again
+whether the one before it is answered."""
 FIRST_SWEEP_HOSTS = 64
 """With so many hosts, those that may be forgotten are looked for the first time."""
 EARLY_PART, EARLY_MOST = 0.25, 0.1
@@ -50,19 +53,78 @@ EARLY_PART, EARLY_MOST = 0.25, 0.1
 
 
 def early_of(interval: float) -> float:
-    """Return how many seconds before its time a start is booked, with an *interval*."""
     return min(EARLY_PART * interval, EARLY_MOST)
 
 
-class Health(NamedTuple):
-    """What is known of one host since its first trouble."""
+class Pace(NamedTuple):
+    """How fast an origin may be asked, and when; *now* is in seconds since 1970."""
 
+    delay: float = 0.0
+    """The crawl delay; 0: none asked."""
+    rate: RequestRate | None = None
+    """It may hold for a part of the day only."""
+    visit: VisitTime | None = None
+    most: float = 0.0
+    """REP_CRAWL_DELAY_MAX."""
+    drop: bool = True
+    """If an origin asks for more: whether its requests are refused, or ``most`` is kept."""
+
+    def asked(self, now: float) -> float:
+        """Return the seconds between two requests: a rate of 30 in a minute is two, no burst."""
+        rate = self.rate
+        if rate is None or not _within(rate.start, rate.end, now):
+            return self.delay
+        return max(self.delay, rate.seconds / rate.requests)
+
+    def interval(self, now: float) -> float:
+        return min(self.asked(now), self.most)
+
+    def refuses(self, now: float) -> bool:
+        return self.drop and self.asked(now) > self.most
+
+    def opens_in(self, now: float) -> float:
+        """Return the seconds until requests are welcome; 0: they are."""
+        visit = self.visit
+        if visit is None or _within(visit.start, visit.end, now):
+            return 0.0
+        return (_of_day(visit.start) - now) % DAY
+
+
+FREE = Pace()
+
+
+def pace_of(policy: Policy, agent: Agent, settings: Settings) -> Pace:
+    """Return the pace that *policy* asks of *agent*, without what REP_OBEY leaves out."""
+    obey = settings.obey
+    delay = policy.crawl_delay(agent) if "crawl-delay" in obey else None
+    rate = policy.request_rate(agent) if "request-rate" in obey else None
+    visit = policy.visit_time(agent) if "visit-time" in obey else None
+    if not delay and rate is None and visit is None:
+        return FREE
+    is_refused = settings.crawl_delay_over_max == "drop"
+    return Pace(delay or 0.0, rate, visit, settings.crawl_delay_max, is_refused)
+
+
+def _within(start: time | None, end: time | None, now: float) -> bool:
+    """Tell whether *now* lies from *start* to *end*, times of the UTC day."""
+    if start is None or end is None:
+        return True
+    at = now % DAY
+    if start < end:
+        return _of_day(start) <= at < _of_day(end)
+    # Past midnight; all day, where both are the same.
+    return at >= _of_day(start) or at < _of_day(end)
+
+
+def _of_day(moment: time) -> float:
+    return moment.hour * 3600.0 + moment.minute * 60.0
+
+
+class Health(NamedTuple):
     level: int = 0
     """How many times in a row it was in trouble, less one for each success since."""
     at: float = 0.0
-    """When it was last in trouble."""
     resumes: float = 0.0
-    """When it may be asked again after that."""
     since: float | None = None
     """When the present trouble began; ``None``: a success has ended it."""
     served: int = 0
@@ -75,11 +137,10 @@ class Health(NamedTuple):
     def after_failure(
         self, started: float, status: int | None, now: float, pause: float, most: float
     ) -> Health:
-        """Return its health after a request that *started* then has failed.
+        """Return its health after a failure; *status* ``None``: there was no answer.
 
-        *status* is ``None`` if there was no answer. It has a *pause* of so many seconds then, and
-        its gap is *most* seconds at the most. What was in flight during a pause belongs to one
-        burst, which counts once.
+        It has a *pause* then, and its gap is *most* seconds at the most. What was in flight during
+        a pause belongs to one burst, which counts once.
         """
         is_news, health = started >= self.resumes, self
         if is_news:
@@ -103,14 +164,12 @@ class Health(NamedTuple):
         return health._replace(gap=max(health.gap, health.refused_at), refused_at=0.0)
 
     def after_success(self, started: float) -> Health:
-        """Return its health after a success; its request *started* then."""
         if started < self.resumes:  # it tells nothing new
             return self
         level = max(0, self.level - 1)
         return self._replace(level=level, since=None, served=self.served + 1)
 
     def gap_at(self, now: float) -> float:
-        """Return its gap in seconds, as it is by *now*."""
         if not self.gap:
             return 0.0
         half = max(GAP_HALF_LIFE_SECONDS, GAP_HALF_LIFE_GAPS * self.gap)
@@ -118,11 +177,9 @@ class Health(NamedTuple):
         return gap if gap >= LEAST_GAP else 0.0
 
     def interval(self, now: float) -> float:
-        """Return the seconds between two starts; 0: no limit for the sake of its health."""
         return self.gap_at(now) or (ONE_AT_A_TIME_GAP if self.level else 0.0)
 
     def next_pause(self, first: float, most: float) -> float:
-        """Return the seconds for which it is left alone if it is in trouble once more."""
         doubled = first * 2.0 ** min(self.level, 64)
         return min(most, doubled) * uniform(1 - PAUSE_JITTER, 1 + PAUSE_JITTER)  # noqa: S311
 
@@ -148,15 +205,12 @@ class Asking:
 
 @dataclass(slots=True, eq=False)
 class Host:
-    """What is known of one host. Times are those of ``time.monotonic()``."""
-
     last: float | None = None
     """When its last request arrived, or was granted; ``None``: not by this process."""
     under_way: ReferenceType[Departure] | None = None
     """The request that was last granted a start, until its answer begins; until it is over,
     while only one at a time is granted (a probe)."""
     line: WeakKeyDictionary[Departure, None] | None = None
-    """Requests that wait for a grant, in their order."""
     asking: Asking | None = None
     """The first fetch of a robots.txt here: the file may ask for a delay."""
     wishes: dict[tuple[int, str], tuple[float, float]] = field(default_factory=dict)
@@ -164,15 +218,15 @@ class Host:
     that has last kept to them."""
     parked_until: float = 0.0
     parked_by: str = ""
-    """What parked it, such as "429", if that is known here."""
+    """Such as "429", if that is known here."""
     health: Health = WELL
     latency: float | None = None
-    """Its response time, smoothed, in seconds."""
+    """Smoothed."""
 
     # When it may be asked
 
     def interval(self, crawl: int, now: float) -> float:
-        """Return the seconds between two requests: the longest of all wishes; 0: there is none.
+        """Return the longest of all wishes; 0: there is none.
 
         A wish to another crawl counts until that crawl has been idle for as many seconds.
         """
@@ -194,7 +248,6 @@ class Host:
 
     @property
     def is_busy(self) -> bool:
-        """Tell whether the request that was last granted a start is under way."""
         return self.under_way is not None and self.under_way() is not None
 
     def mind(self, crawl: int, now: float) -> None:
@@ -204,12 +257,11 @@ class Host:
                 self.wishes[wisher] = seconds, now
 
     def may_ask(self, asking: Asking) -> bool:
-        """Tell whether no other robots.txt is asked for while nothing is known of the host."""
+        """Only one robots.txt is asked for while nothing is known of the host."""
         self.asking = self.asking or asking
         return self.asking is asking or self.asking.over
 
     def place_of(self, departure: Departure) -> int:
-        """Return how many wait here for a grant before *departure*."""
         before = list(self.line or ())
         return before.index(departure) if departure in before else len(before)
 
@@ -219,29 +271,25 @@ class Host:
         self.line[departure] = None
 
     def leave_line(self, departure: Departure) -> None:
-        """Take *departure* out of the line that waits."""
         if self.line:
             self.line.pop(departure, None)
 
     def note_arrived(self, departure: Departure, at: float) -> None:
-        """Note that *departure* has arrived; the next interval begins *at*, but no earlier."""
+        """The next interval begins *at*, but no earlier."""
         if not departure.is_probe:
             self.note_over(departure)
         self.last = max(at, self.last or at)
 
     def note_over(self, departure: Departure) -> None:
-        """Note that *departure* is over, or does not start although that was granted."""
         if not self.is_busy or self.under_way == ref(departure):
             self.under_way = None
 
     # How it is
 
     def parked_left(self, now: float) -> float:
-        """Return the seconds for which it is still parked; 0: it is not."""
         return max(0.0, self.parked_until - now)
 
     def may_be_forgotten(self, now: float) -> bool:
-        """Tell whether nothing of it matters any more."""
         if self.last is not None and self.last + IDLE_HOST_SECONDS >= now:
             return False
         is_well = self.health is WELL or self.health.may_be_forgotten(now)
@@ -255,17 +303,15 @@ class Host:
 
 
 NOBODY = Host()
-"""In the place of a host of which nothing is known."""
 
 
 class Hosts:
-    """Hosts by name. A host that was idle for longer than its delay is forgotten."""
+    """One that was idle for longer than its delay is forgotten."""
 
     def __init__(self) -> None:
         self.forget_all()
 
     def forget_all(self) -> None:
-        """Begin anew, as a process that has just started."""
         self.by_name: dict[str, Host] = {}
         self.parked_until = 0.0
         """When no host is parked any more."""
@@ -274,18 +320,17 @@ class Hosts:
         self._sweep_at = FIRST_SWEEP_HOSTS
 
     def go_on_in_child(self) -> None:
-        """Go on in a forked process: the parent may have asked any host until now."""
+        """The parent may have asked any host until now."""
         self.began = monotonic()
         for host in self.by_name.values():
             host.last = self.began
             host.under_way = host.line = host.asking = None
 
     def find(self, name: str) -> Host:
-        """Return the record of a host, for reading."""
+        """For reading."""
         return self.by_name.get(name, NOBODY)
 
     def of(self, name: str) -> Host:
-        """Return the record of a host, which is made if there is none."""
         host = self.by_name.get(name)
         if host is None:
             if len(self.by_name) >= self._sweep_at:
@@ -294,7 +339,6 @@ class Hosts:
         return host
 
     def sweep(self) -> None:
-        """Forget the hosts of which nothing matters any more."""
         now, its = monotonic(), self.by_name.items()
         self.by_name = {
             name: host for name, host in its if not host.may_be_forgotten(now)
@@ -311,7 +355,6 @@ class Hosts:
         }
 
     def recall(self, last_starts: dict[str, float]) -> None:
-        """Take over what an earlier process knew of hosts that this one has not asked yet."""
         now = monotonic()
         for name, ago in last_starts.items():
             host = self.of(name)
@@ -320,6 +363,5 @@ class Hosts:
 
 
 HOSTS = Hosts()
-"""The hosts of this process."""
 if hasattr(os, "register_at_fork"):  # not on Windows
     os.register_at_fork(after_in_child=HOSTS.go_on_in_child)

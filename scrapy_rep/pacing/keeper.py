@@ -1,6 +1,4 @@
-"""The keeper of paces: grants each start of a crawl's requests, by host, by whatever road they
-come; and tells what the crawl knows of each host.
-"""
+"""Grants each start of a crawl's requests, by host, by whatever road they come."""
 
 from __future__ import annotations
 
@@ -15,7 +13,7 @@ from scrapy.exceptions import IgnoreRequest
 from scrapy.http import Response
 from scrapy.utils.defer import deferred_from_coro
 
-from scrapy_rep.engine.starts import ROBOTS_HOP
+from scrapy_rep.engine.downloader import ROBOTS_HOP
 from scrapy_rep.engine.tools import sleep
 from scrapy_rep.exceptions import NotNow, StillParked
 from scrapy_rep.pacing.hosts import HOSTS, WELL, Health, early_of
@@ -26,29 +24,28 @@ if TYPE_CHECKING:
 
     from scrapy import Request
 
+    from scrapy_rep.engine.downloader import Departure, Outcome
     from scrapy_rep.engine.inner import Engine
-    from scrapy_rep.engine.starts import Departure, Outcome
     from scrapy_rep.settings import Settings
 
 LATENCY_WISHER = "latency"
-"""Stands in the place of an origin: the interval comes from the host's response time."""
+"""In the place of an origin, for an interval by the host's response time."""
 LATENCY_SMOOTHING = 0.25
 """The weight of a new response time in the smoothed one."""
 LEARNING_RECHECK_SECONDS = 0.05
-"""Seconds after which a waiting request checks again whether a robots.txt has been read, or a
-host in trouble has answered."""
+"""Seconds after which a waiting request looks again whether a robots.txt has been read, or a host
+in trouble has answered."""
 END_CHECK_SECONDS = 0.5
-"""Seconds after which a request that waits in the downloader checks if the crawl is ending."""
+"""Seconds after which a request that waits in the downloader looks if the crawl is ending."""
 CRAWL_NUMBERS = count()
-"""Numbers the crawls of this process."""
 
 
 class OverBudgetError(IgnoreRequest):
-    """The host has had all the requests that it may have; the gate refuses the next one."""
+    """The host has had all the requests that it may have."""
 
 
 class ParkedError(Exception):
-    """Another process has parked the host, for so many *seconds* from now on."""
+    """Another process has parked the host, for so many *seconds*."""
 
     def __init__(self, seconds: float) -> None:
         self.seconds = seconds
@@ -56,24 +53,18 @@ class ParkedError(Exception):
 
 
 class Keeper:
-    """Says when a crawl may ask each host, and how the host is.
-
-    Both are of the process (``HOSTS``), and with ``share`` of a fleet. Beyond RFC 9309.
+    """Says when a crawl may ask each host, and how the host is: for the process (``HOSTS``), and with
+    ``share`` for a fleet.
 
     A site has a request when its answer begins, at the latest; then the interval begins, and
-    nothing else is started there before that. So it is never shorter at the site, wherever
-    a request was held up: here, by a connection, or there.
+    nothing else is started there before. So it is never shorter at the site, wherever a request
+    was held up.
     """
 
     def __init__(
         self, engine: Engine, host_of: Callable[[Request], str], settings: Settings
     ) -> None:
-        """*host_of* returns the host whose pace a request keeps; empty: it keeps none.
-
-        With REP_WAIT off, a request that would have to wait for long gets a ``NotNow``.
-        Hosts that other crawls of the process have parked are parked here, too, unless
-        REP_OBEY has neither "retry-after" nor "back-off".
-        """
+        """*host_of* returns the host whose pace a request keeps; empty: it keeps none."""
         self._engine = engine
         self.hosts = HOSTS
         self.host_of = host_of
@@ -81,21 +72,19 @@ class Keeper:
         self._number = next(CRAWL_NUMBERS)
         self._heeds_parking = bool(settings.obey & {"retry-after", "back-off"})
         self.bookings: Any = None
-        """The ``FleetBookings`` by which other processes share the pace; ``None``: none do."""
+        """The ``FleetBookings`` by which other processes share the pace."""
         self.keeps_intervals = False
-        """Whether any host keeps an interval, or has done so."""
+        """Whether any host does, or has done so."""
         self.has_budgets = settings.host_budget is not None or any(
             "budget" in own for own in settings.hosts.values()
         )
         self._spent: Counter[str] = Counter()
-        """How many requests each host that has a budget has had."""
         self._waits: Counter[str] = Counter()
         """How many requests of each host wait for a grant."""
         engine.starts.granter = self._grant
         engine.starts.on_over.append(self._note_over)
 
     def share(self, bookings: Any) -> None:
-        """Let *bookings* grant each start, and tell other processes of parked hosts."""
         self.bookings = bookings
         self._keep_intervals()
 
@@ -109,7 +98,7 @@ class Keeper:
     # Intervals
 
     def keep(self, host: str, origin: str, interval: float) -> None:
-        """Keep *interval* seconds between requests at *host*, as *origin* asks, from now on."""
+        """Keep *interval* seconds between requests at *host*, as *origin* asks."""
         if interval:
             self._keep_intervals()
         if host and interval:
@@ -118,7 +107,6 @@ class Keeper:
             self.hosts.find(host).wishes.pop((self._number, origin), None)
 
     def interval(self, host: str) -> float:
-        """Return the seconds to keep between two requests at *host*; 0: none."""
         record = self.hosts.by_name.get(host)
         if record is None or (record.health is WELL and not record.wishes):  # most
             return 0.0
@@ -127,7 +115,7 @@ class Keeper:
     def pace_left(self, host: str, *, behind: bool = True) -> float:
         """Return the seconds until a start at *host* may be asked for, parked or not.
 
-        *behind*: after those that wait for it in the downloader.
+        *behind*: after those that wait in the downloader.
         """
         interval = self.interval(host)
         if not interval:
@@ -143,50 +131,44 @@ class Keeper:
 
     @property
     def _began(self) -> float:
-        """When hosts may have been asked last that this process has not asked.
-
-        In a fleet that is told by its bookings.
-        """
+        """When hosts may have been asked last that this process has not asked."""
+        # A fleet's bookings tell that.
         return -inf if self.bookings else self.hosts.began
 
     def check_wait(self, request: Request, seconds: float) -> None:
-        """Raise ``NotNow`` if *request* must not wait for so many *seconds*."""
+        """Raise ``NotNow`` if *request* must not wait for so long (REP_WAIT)."""
         if seconds > LONGEST_AT_PROMPT and not self._settings.wait:
             raise NotNow(request.url, self.host_of(request), seconds)
 
     # Hosts that are parked: their sites want to be left alone for some time
 
     def is_any_parked(self) -> bool:
-        """Tell whether any host may be parked."""
         until = self.hosts.parked_until
         return self._heeds_parking and until > 0 and until > monotonic()
 
     def parked_left(self, host: str) -> float:
-        """Return the seconds for which *host* is still parked; 0: it is not."""
         if not self.is_any_parked():
             return 0.0
         return self.hosts.find(host).parked_left(monotonic())
 
     def parked_by(self, host: str) -> str:
-        """Return what has parked *host*, such as "429", if that is known here."""
         return self.hosts.find(host).parked_by if self.parked_left(host) else ""
 
     def refuses(self, host: str) -> bool:
-        """Tell whether requests to *host* are refused now rather than wait, as it is down."""
+        """Tell whether *host* is down, so that its requests do not wait."""
         return bool(self.parked_left(host)) and self.is_down(host)
 
     def park(self, host: str, seconds: float, what: str = "") -> float:
-        """Park *host* for *seconds*, as ``learn_parked``, for all who share the pace."""
+        """As ``learn_parked``, for all who share the pace."""
         longer = self.learn_parked(host, seconds, what)
         if longer and self.bookings:
             deferred_from_coro(self.bookings.park(host, seconds))
         return longer
 
     def learn_parked(self, host: str, seconds: float, what: str = "") -> float:
-        """Park *host* for *seconds* from now, unless it is parked for longer already.
+        """Park *host* for *seconds* from now; return by how many that is longer than before.
 
-        *what* says why, such as "429". Returns by how many seconds it is parked for longer
-        than before.
+        *what* says why, such as "429".
         """
         now = monotonic()
         left = self.hosts.find(host).parked_left(now)
@@ -200,11 +182,7 @@ class Keeper:
         return seconds - left
 
     async def until_not_parked(self, request: Request, host: str) -> None:
-        """Wait until *host*, the host of *request*, is no longer parked.
-
-        Raises ``StillParked`` if the crawl ends before that; and if the host is down, unless
-        the request is for its robots.txt.
-        """
+        """Raises ``StillParked`` if the crawl ends before; or, for a page, if *host* is down."""
         is_page = ROBOTS_HOP not in request.meta
         if self.parked_left(host):
             self._engine.wake()  # another request may take the place of *request*
@@ -216,22 +194,20 @@ class Keeper:
     # How a host bears our requests
 
     def health(self, host: str) -> Health:
-        """Return how *host* is; ``WELL``: it was in no trouble, or that is forgotten."""
         record = self.hosts.by_name.get(host)
         return WELL if record is None else record.health
 
     def is_down(self, host: str) -> bool:
-        """Tell whether *host* did nothing but fail for REP_BACK_OFF_GIVE_UP seconds."""
+        """Tell whether it did nothing but fail for REP_BACK_OFF_GIVE_UP."""
         return self.health(host).is_down(self._settings.back_off_give_up)
 
     def note_failure(
         self, host: str, started: float, status: int | None, asked: float = 0.0
     ) -> tuple[Health, Health]:
-        """Note that a request to *host* has failed; it *started* then, by ``time.monotonic()``.
+        """Return the health before and after a failure.
 
-        *status* is ``None`` if there was no answer; *asked* are the seconds of a Retry-After,
-        0: there was none. Returns the health before and after. If both have the same level,
-        the failure belongs to a burst, which counts once.
+        *status* ``None``: there was no answer; *asked* are the seconds of a Retry-After. If both
+        have the same level, the failure belongs to a burst, which counts once.
         """
         record, settings = self.hosts.of(host), self._settings
         before, most = record.health, settings.back_off_max
@@ -240,24 +216,22 @@ class Keeper:
         return before, record.health
 
     def note_success(self, host: str, started: float) -> None:
-        """Note a success at *host*, which was in trouble; the request *started* then."""
         record = self.hosts.of(host)
         record.health = record.health.after_success(started)
 
     # How many requests a host may have (REP_HOST_BUDGET)
 
     def budget_of(self, host: str) -> int | None:
-        """Return how many requests *host* may have of this crawl; ``None``: any."""
+        """``None``: any number."""
         own = self._settings.hosts.get(host, {})
         return own.get("budget", self._settings.host_budget) if host else None
 
     def is_used_up(self, host: str) -> bool:
-        """Tell whether *host* has had as many as it may."""
         most = self.budget_of(host)
         return most is not None and most <= self._spent[host]
 
     def _spend(self, host: str, number: int = 1) -> None:
-        """Count a request to *host*; a *number* of -1 takes it back, as it does not start."""
+        """A *number* of -1 takes one back, as it does not start."""
         if self.budget_of(host) is None:
             return
         if number > 0 and self.is_used_up(host):
@@ -265,7 +239,7 @@ class Keeper:
         self._spent[host] += number
 
     async def _spend_shared(self, host: str) -> None:
-        """Count a request to *host*, which is counted here already, for the whole fleet."""
+        """Count a request, which is counted here already, for the whole fleet."""
         most = self.budget_of(host)
         if self.bookings is None or most is None:
             return
@@ -289,9 +263,8 @@ class Keeper:
     def _turn(self, departure: Departure) -> float:
         """Grant *departure* its start, and return 0; or the seconds until it must ask again.
 
-        Starts are granted in the order in which they were asked for. While nothing is known of
-        the host, only one fetch of a robots.txt goes on there. A start that is booked elsewhere,
-        too, is granted early: ``Host.last`` is then when it may be.
+        Starts are granted in the order of asking. One that is booked elsewhere, too, is granted
+        early: ``Host.last`` is then when it may be.
         """
         host, now = departure.host, monotonic()
         record = self.hosts.by_name.get(host) or self.hosts.of(host)
@@ -325,7 +298,7 @@ class Keeper:
         return 0.0
 
     async def _book(self, departure: Departure) -> None:
-        """Wait for a turn, and keep the place of *departure* free for others meanwhile."""
+        """Wait for a turn, and let others have the place of *departure* meanwhile."""
         host, is_page = departure.host, departure.robots_hop is None
         # What is beyond that counts among CONCURRENT_REQUESTS, so that the others stay
         # in their queue. For a fetch of a robots.txt that has been done.
@@ -373,7 +346,7 @@ class Keeper:
                 return
 
     async def _is_booked(self, departure: Departure) -> bool:
-        """Book the start, which is granted here, in the fleet; ``False``: it must wait."""
+        """Book the start in the fleet; ``False``: it must wait."""
         record = self.hosts.of(departure.host)
         # The user's own delay limits how often a host is asked, too.
         own = self._engine.least_delay(departure.slot)
@@ -392,7 +365,7 @@ class Keeper:
         return True
 
     def _note_arrived(self, departure: Departure) -> None:
-        """Begin the interval: the site has *departure*, at the latest since now."""
+        """The site has *departure*, at the latest since now: the interval begins."""
         if not departure.keeps_pace or departure.arrived_at is not None:
             return
         departure.arrived_at = at = monotonic()

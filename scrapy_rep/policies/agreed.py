@@ -43,7 +43,7 @@ from scrapy_rep.events.of_hosts import (
 )
 from scrapy_rep.events.of_requests import Judged
 from scrapy_rep.exceptions import SettingError
-from scrapy_rep.pacing.pace import FREE, Pace
+from scrapy_rep.pacing.hosts import FREE, Pace
 from scrapy_rep.policies.lifecycle import STATES_WITHOUT_ANSWER, State
 from scrapy_rep.protocol import RFC9309, product_tokens
 from scrapy_rep.protocol.preferences import UNSTATED

@@ -20,8 +20,14 @@ from twisted.internet.defer import CancelledError
 
 from scrapy_rep import access
 from scrapy_rep.access import describe_error, origin_of, robots_url
-from scrapy_rep.engine.downloader import on_the_way
-from scrapy_rep.engine.starts import CUT_SHORT, LOST, ROBOTS_HOP, TIMEOUT, kind_of
+from scrapy_rep.engine.downloader import (
+    CUT_SHORT,
+    LOST,
+    ROBOTS_HOP,
+    TIMEOUT,
+    kind_of,
+    on_the_way,
+)
 from scrapy_rep.engine.tools import sleep
 from scrapy_rep.events.stream import Stream
 from scrapy_rep.exceptions import HostRefused, NotNow, SettingError, StillParked
@@ -37,8 +43,8 @@ if TYPE_CHECKING:
     from scrapy.crawler import Crawler
     from scrapy.http import Response
 
+    from scrapy_rep.engine.downloader import Departure
     from scrapy_rep.engine.inner import Engine
-    from scrapy_rep.engine.starts import Departure
     from scrapy_rep.pacing.hosts import Asking
     from scrapy_rep.pacing.keeper import Keeper
     from scrapy_rep.settings import Settings

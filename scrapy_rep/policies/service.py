@@ -17,8 +17,7 @@ from scrapy_rep.access import origin_of, robots_url
 from scrapy_rep.access.answers import Access
 from scrapy_rep.events.of_hosts import StoreFailed
 from scrapy_rep.events.stream import Stream
-from scrapy_rep.pacing.hosts import Asking
-from scrapy_rep.pacing.pace import FREE
+from scrapy_rep.pacing.hosts import FREE, Asking
 from scrapy_rep.policies.agreed import News, tell_of_parsed
 from scrapy_rep.policies.lifecycle import (
     STATES_WITHOUT_ANSWER,

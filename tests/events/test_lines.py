@@ -13,7 +13,7 @@ import pytest
 import scrapy
 
 from scrapy_rep.crawl import Crawl
-from scrapy_rep.engine.starts import ROBOTS_HOP
+from scrapy_rep.engine.downloader import ROBOTS_HOP
 from scrapy_rep.events import of_hosts, of_requests
 from scrapy_rep.events.log import NAMES_MOST, NEWS_MOST
 from scrapy_rep.events.stream import EVENTS

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from scrapy.settings import Settings as ScrapySettings
 
-from scrapy_rep.pacing.pace import FREE, Pace, pace_of
+from scrapy_rep.pacing.hosts import FREE, Pace, pace_of
 from scrapy_rep.protocol import parse
 from scrapy_rep.settings import Settings
 

@@ -13,6 +13,7 @@ from scrapy.core.engine import ExecutionEngine
 from scrapy.utils.asyncio import call_later
 
 from scrapy_rep.judging.ruling import Action
+from scrapy_rep.testing import robots_for
 from tests.site import Reply, Site, gaps_between, pages, some_sites
 from tests.utils import (
     SCRAPYS,
@@ -213,21 +214,11 @@ async def test_left_out_of_rep_obey(delay, obey, would):
     assert crawler.stats.get_value("rep/would_forbid/crawl_delay") == would
 
 
-@coroutine_test
-async def test_what_the_crawl_would_do_now():
+def test_what_the_crawl_would_do_now():
     """``spider.robots.ruling`` reckons with the limit on delays, ``allowed`` does not."""
-    found: list[Any] = []
-
-    class Asks(Pages):
-        def failed(self, failure):
-            super().failed(failure)
-            url = failure.value.url
-            found.append((self.robots.allowed(url), self.robots.ruling(url)))
-            found.append(self.robots.ruling("https://not-known.example/"))
-
-    with Site({"/robots.txt": "User-agent: *\nCrawl-delay: 1000\n"}) as site:
-        await crawl(make_crawler(Asks), urls=[site.url("/")])
-    (allowed, ruling), unknown = found
-    assert allowed
+    robots, url = robots_for("User-agent: *\nCrawl-delay: 1000\n"), "http://a.example/"
+    ruling = robots.ruling(url)
+    assert robots.allowed(url)
+    assert ruling is not None
+    assert ruling.objection is not None
     assert (ruling.action, ruling.objection.cause) == (Action.REFUSE, "crawl_delay")
-    assert unknown is None

@@ -30,7 +30,6 @@ from tests.site import (
 )
 from tests.tls import server_context
 from tests.utils import (
-    SCRAPYS,
     Pages,
     at_once,
     both_schedulers,
@@ -354,16 +353,12 @@ def strange(*, has_slots: bool) -> type:
 
 
 @pytest.mark.parametrize("has_slots", [True, False])
-@both_schedulers
 @coroutine_test
-async def test_a_scrapy_whose_slots_are_others(scheduler, has_slots, caplog):
+async def test_a_scrapy_whose_slots_are_others(has_slots, caplog):
     """They lack what we use, or are not where they were."""
-    more: dict[str, Any] = {}
-    if scheduler == SCRAPYS:  # its default counts what is in the slots
-        more["SCHEDULER_PRIORITY_QUEUE"] = "scrapy.pqueues.ScrapyPriorityQueue"
     downloader = strange(has_slots=has_slots)
     with Site({"/robots.txt": DELAYED}) as site, Site(host="127.0.0.2") as free:
-        crawler = make_crawler(SCHEDULER=scheduler, DOWNLOADER=downloader, **more)
+        crawler = make_crawler(DOWNLOADER=downloader)
         with caplog.at_level(logging.WARNING):
             await crawl(crawler, urls=pages(site, 4) + pages(free, 4))
     assert_kept(crawler, 8, site)

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import logging
 import re
+import sys
 from collections import Counter, defaultdict
 from functools import cache
 from typing import TYPE_CHECKING, Any
 from weakref import WeakSet
 
-from scrapy.extensions.telnet import update_telnet_vars
 from scrapy.utils.asyncio import call_later
 
 from scrapy_rep.engine.downloader import ROBOTS_HOP
@@ -210,7 +210,9 @@ class Log:
             self._waits.on_idle = self._end_if_long
 
     def opened(self) -> None:
-        self._crawler.signals.connect(self._equip_telnet, update_telnet_vars)
+        if telnet := sys.modules.get("scrapy.extensions.telnet"):  # else it is off
+            connect = self._crawler.signals.connect
+            connect(self._equip_telnet, telnet.update_telnet_vars)
         if self._waits.queue is None:
             self._waits.follow_downloader(self._crawler.signals.connect)
         if self._every > 0:

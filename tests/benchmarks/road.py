@@ -19,6 +19,8 @@ import scrapy
 from scrapy.crawler import AsyncCrawlerProcess
 
 import scrapy_rep
+from scrapy_rep.frontier import frontier
+from scrapy_rep.gate import scheduler
 from tests.site import Reply, Site
 
 PACKAGE = str(Path(scrapy_rep.__file__).parent) + "/"
@@ -73,6 +75,8 @@ def traced(kind: str, folder: str) -> Walk:
         def refused(self, failure):
             walk.is_on = False
 
+    # Else it hangs on the machine how often an alarm rings meanwhile.
+    frontier.SWEEP_SECONDS = scheduler.TELL_STATS_SECONDS = 60.0
     settings: dict[str, Any] = {
         "ADDONS": {"scrapy_rep.Addon": 500},
         "USER_AGENT": "ExampleBot/1.0",

@@ -53,9 +53,17 @@ FAILURE_KINDS = {
 has exceptions of its own."""
 SAFE_METHODS = frozenset({"GET", "HEAD", "OPTIONS", "DELETE", "TRACE"})
 """Those of requests that may be sent twice (RFC 9110 9.2.2), without bodies."""
-UNANSWERED = re.compile(
-    "ResponseNeverReceived|RequestTransmissionFailed|RequestNotSent|ReadError|WriteError"
-    "|ServerDisconnectedError|ClientOSError|RemoteProtocolError"
+UNANSWERED = frozenset(
+    [
+        "ResponseNeverReceived",
+        "RequestTransmissionFailed",
+        "RequestNotSent",
+        "ReadError",
+        "WriteError",
+        "ServerDisconnectedError",
+        "ClientOSError",
+        "RemoteProtocolError",
+    ]
 )
 """What clients raise when a connection is closed before an octet of the answer has come."""
 CUT_OFF: tuple[type[BaseException], ...] = (
@@ -263,7 +271,7 @@ def may_send_again(request: Request, error: BaseException, before: Headers) -> b
     """Tell whether its connection, kept after an answer with the headers *before*, was closed."""
     raised = error, error.__cause__
     return (
-        any(UNANSWERED.fullmatch(type(each).__name__) for each in raised)
+        not UNANSWERED.isdisjoint(type(each).__name__ for each in raised)
         and (before.get(b"Connection") or b"").lower() != b"close"
         and "download_latency" not in request.meta  # no headers have come
         and request.method in SAFE_METHODS

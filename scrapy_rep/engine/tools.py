@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import re
 import sys
 from inspect import isawaitable
 from time import monotonic
@@ -27,7 +26,12 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-AT_PROMPT = re.compile(r"scrapy\.commands\.(shell|fetch|parse)|scrapy_rep\.commands")
+AT_PROMPT = frozenset(
+    {
+        *(f"scrapy.commands.{name}" for name in ("shell", "fetch", "parse")),
+        "scrapy_rep.commands",
+    }
+)
 """Modules of commands whose user waits for one answer; view is a fetch, too."""
 
 # Weak on both sides: what is here may hold its crawler.
@@ -105,7 +109,7 @@ def at_prompt() -> bool:
     """
     return any(
         frame.f_code.co_name == "run"
-        and AT_PROMPT.fullmatch(str(frame.f_globals.get("__name__")))
+        and str(frame.f_globals.get("__name__")) in AT_PROMPT
         for top in sys._current_frames().values()
         for frame, _ in walk_stack(top)
     )

@@ -88,11 +88,10 @@ ADVICE = (
     f'{UNKNOWN}: let requests through that have "{ROBOTS_HOP}" in their meta, or whose URL '
     "ends with /robots.txt"
 )
-BROWSERS_PAGE = re.compile(
-    rb"\s*<html.{0,300}?"
+BROWSERS_PAGE = (
+    rb"(?is)<html.{0,300}?"
     rb'(?:<pre style="word-wrap: break-word; white-space: pre-wrap;"'
-    rb"|resource://(?:content-accessible|gre-resources)/plaintext\.css)",
-    re.IGNORECASE | re.DOTALL,
+    rb"|resource://(?:content-accessible|gre-resources)/plaintext\.css)"
 )
 """Of plain text: Chromium and WebKit, or Firefox."""
 
@@ -240,7 +239,7 @@ class Fetcher:
         if stopped and not (cut or hop.has_all_of(response)):
             stopper = self._own_code.note_stopped(hop.origin, hop.received)
             spoiled = f"{stopper} stopped its download"
-        elif response.status in SUCCESSES and BROWSERS_PAGE.match(response.body):
+        elif response.status in SUCCESSES and is_rendered(response.body):
             spoiled = self._own_code.note_rendered(hop.origin)
         delimited = self._is_delimited(response)
         return access.Answer(
@@ -422,6 +421,11 @@ class OwnCode:
         is_news = kind not in self._told
         self._told.add(kind)
         return is_news
+
+
+def is_rendered(body: bytes) -> bool:
+    start = body.lstrip()
+    return start[:1] == b"<" and re.match(BROWSERS_PAGE, start) is not None
 
 
 def is_of_own_code(

@@ -306,7 +306,6 @@ def test_fleet(runs):
     assert rows["no delay"].gap < 0.1
     workers = by_worker(fleet)
     assert len(workers) == len(by_worker(guide)) == 4
-    assert sum(pages > 0 for pages, _ in workers) > 1
     fetched, asked = (
         sum(int(row.cells.split()[n]) for row in rows.values()) for n in (0, 1)
     )

@@ -20,6 +20,7 @@ import scrapy
 from twisted.internet.base import DelayedCall, ReactorBase
 
 from scrapy_rep.crawl import Crawl
+from scrapy_rep.frontier import places
 from scrapy_rep.pacing import hosts
 from scrapy_rep.policies import lifecycle
 from scrapy_rep.protocol import ruleset
@@ -233,6 +234,7 @@ async def look(hosts: int) -> Found:
     with (
         everywhere() as port,
         patch.object(lifecycle, "LEAST_FALLEN", 400 * most),
+        patch.object(places, "MOST_STARTS", most // 2),
         patch.object(ruleset, "MAX_RECENT", most // 2),
     ):
         await crawl(make_crawler(Hosts, **SETTINGS), hosts=WARM_UP, port=port)

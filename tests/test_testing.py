@@ -116,6 +116,7 @@ async def test_everything_can_be_asked():
 def test_what_is_no_url_is_known_as_in_a_crawl():
     robots = robots_for(TEXT)
     assert robots.allowed("mailto:a@example.com") is None
+    assert robots.ruling("mailto:a@example.com") is None
     assert robots.preferences("data:,x") is None
     with pytest.raises(AssertionError, match="expects an absolute http or https URL"):
         robots.allowed("/page")

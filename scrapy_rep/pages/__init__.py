@@ -48,11 +48,6 @@ class RepSpiderMiddleware(BaseSpiderMiddleware):
         self._pages: WeakKeyDictionary[Response, dict[str, Any]] = WeakKeyDictionary()
         self._unfollowed: Any = WeakKeyDictionary()
 
-    @property
-    def process_start(self) -> Any:
-        """Absent: it would pass on each request of a spider's ``start``, and cost time."""
-        raise AttributeError
-
     def process_spider_input(self, response: Response) -> None:
         page = response.meta["rep_page"] = self._read(response)
         if self._decides:

@@ -118,7 +118,7 @@ class Answers:
         verdicts = [verdict(known, url, each, self.judge, now) for each in self.agents]
         answer |= {"verdicts": verdicts, "lines": excerpt(policy, verdicts)}
         self._tell(url, answer)
-        says = sent_now if typed.now else itemgetter("allowed")
+        says = is_sent_now if typed.now else itemgetter("allowed")
         self.status = max(self.status, *(STATUSES[says(each)] for each in verdicts))
 
     def fail(self, url: str, problem: str) -> None:
@@ -240,14 +240,14 @@ def block(answer: Answer) -> Iterator[Row]:
 
 def of_agent(judged: Answer) -> Iterator[Row]:
     allowed = judged["allowed"]
-    yield Row("agent", [name_of(judged["agent"])])
+    yield Row("agent", [shown_agent(judged["agent"])])
     yield Row("verdict", [verdict_words(judged)], VERDICT_COLOURS[allowed])
     yield Row("rule", [rule_or_reason(judged)])
     yield Row("group", [group_and_why(judged)])
     if judged["lost"]:
         yield Row("lost", first_of([*map(rule_line, judged["lost"])], MAX_LISTED))
     yield Row("pace", list(pace_words(judged)) or ["none asked for"])
-    if sent_now(judged) is not allowed:
+    if is_sent_now(judged) is not allowed:
         yield Row("now", [what_now(judged)])
 
 
@@ -262,7 +262,7 @@ def verdict_words(judged: Answer) -> str:
     return VERDICT_WORDS[judged["allowed"]]
 
 
-def sent_now(judged: Answer) -> bool | None:
+def is_sent_now(judged: Answer) -> bool | None:
     """Tell whether the request would be sent now; ``None``: not known."""
     if judged["allowed"] is None and judged["now"]["cause"]:
         return None
@@ -281,7 +281,7 @@ def what_now(judged: Answer) -> str:
     return f"{what}: {now['reason']}"
 
 
-def name_of(agent: Agent) -> str:
+def shown_agent(agent: Agent) -> str:
     return (agent if isinstance(agent, str) else ", ".join(agent)) or "(none)"
 
 

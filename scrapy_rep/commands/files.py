@@ -17,9 +17,9 @@ from scrapy_rep.commands.answers import (
     VERDICT_WORDS,
     Answers,
     decision,
-    name_of,
     rule_or_reason,
     settings_and_agents,
+    shown_agent,
 )
 from scrapy_rep.commands.terminal import (
     Answer,
@@ -81,7 +81,7 @@ def compare(typed: Typed, settings: ScrapySettings, screen: Screen) -> int:
 def words_of_change(change: Answer) -> Iterator[str | Row]:
     allowed = change["new"]["allowed"]
     verdict = VERDICT_WORDS[allowed]
-    heading = f"{verdict} for {name_of(change['agent'])}: {change['url']}"
+    heading = f"{verdict} for {shown_agent(change['agent'])}: {change['url']}"
     yield Row("", [heading], VERDICT_COLOURS[allowed])
     for name in ("old", "new"):
         yield f"  {name}: {rule_or_reason(change[name])}"

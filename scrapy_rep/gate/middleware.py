@@ -128,7 +128,7 @@ class RepMiddleware:
 
     def _spider_opened(self, spider: Spider) -> None:
         self._equip()
-        self._agents.check()
+        self._agents.warn_if_unsent()
         holding = what_holds(self._crawler.settings, spider)
         self._events.tell_user(holding.in_words())
         for sentence in holding.warnings:

@@ -108,7 +108,7 @@ class Agents:
     def unsent_tokens(self) -> tuple[str, ...]:
         return tokens_not_in(self.header(), self.of())
 
-    def check(self) -> None:
+    def warn_if_unsent(self) -> None:
         """Warn, once, of a chosen token that no site sees in the User-Agent.
 
         Raises ``SettingError`` where ``spider.robotstxt_user_agent`` is no agent.

@@ -73,14 +73,14 @@ def test_what_is_no_agent_is_named(where):
 
 def test_a_token_that_is_not_sent_is_told_once():
     told: list[str] = []
-    agents_of(warn=told.append, ROBOTSTXT_USER_AGENT=["sent"]).check()
+    agents_of(warn=told.append, ROBOTSTXT_USER_AGENT=["sent"]).warn_if_unsent()
     assert told == []
     agents = agents_of(
         warn=told.append, ROBOTSTXT_USER_AGENT=["Sent", "Other", "Third"]
     )
     assert agents.unsent_tokens() == ("Other", "Third")
     for _ in range(2):
-        agents.check()
+        agents.warn_if_unsent()
     (said,) = told
     assert said.startswith(
         "The product token Other, Third, whose rules the crawl obeys, is not part"

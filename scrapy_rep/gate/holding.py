@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
     from scrapy_rep.events.stream import Stream
     from scrapy_rep.protocol import Agent
 
-OURS = "scrapy_rep."
+OURS = "scrapy_rep"
 OUR_JUDGE = "scrapy_rep.gate.middleware.RepMiddleware"
 BUILT_IN = "scrapy.downloadermiddlewares.robotstxt.RobotsTxtMiddleware"
 SCRAPYS_SCHEDULER = "scrapy.core.scheduler.Scheduler"
@@ -186,9 +187,9 @@ def path_of(named: Any) -> str:
 
 
 def descends(named: Any, path: str) -> bool:
-    """Tell whether *named* is, or derives from, a class whose import path begins with *path*."""
+    """Tell whether *named* is, or derives from, the class at *path*, or one in the package there."""
     kinds = getattr(load_object(named), "__mro__", ()) if named else ()
-    return any(path_of(each).startswith(path) for each in kinds)
+    return any(f"{path_of(each)}.".startswith(f"{path}.") for each in kinds)
 
 
 def is_ours(named: Any) -> bool:
@@ -216,8 +217,6 @@ def _where_requests_are_kept(settings: BaseSettings, queue: Any) -> str:
 
 
 META_KEYS = (EXEMPT_KEY, INSTEAD_KEY, "robotstxt_user_agent")
-PARTS = ("ob", "bot")
-"""Of the names of those. A slip has one; most other names have none, so difflib is not loaded."""
 ALIKE = 0.8
 """How near a name must come to one of those, by difflib, to be taken for a slip."""
 MAX_META_KEYS = 1000
@@ -322,7 +321,7 @@ class MetaKeys:
             return
         self.seen |= names
         for name in map(str, names):
-            if not any(part in name for part in PARTS):
+            if not any(_may_be_alike(name, key) for key in META_KEYS):
                 continue
             from difflib import get_close_matches  # noqa: PLC0415 - few crawls need it
 
@@ -330,3 +329,9 @@ class MetaKeys:
                 self._events.warn_user(
                     f"meta has {name!r}, which nobody reads; did you mean {near[0]!r}?"
                 )
+
+
+def _may_be_alike(name: str, key: str) -> bool:
+    """Tell by their letters alone, which is more than difflib finds and loads nothing."""
+    shared = (Counter(name) & Counter(key)).total()
+    return 2 * shared >= ALIKE * (len(name) + len(key))

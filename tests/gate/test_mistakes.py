@@ -8,6 +8,7 @@ import pytest
 from scrapy.downloadermiddlewares.robotstxt import RobotsTxtMiddleware
 from scrapy.settings import Settings
 
+from scrapy_rep import RepMiddleware
 from scrapy_rep.gate import holding
 from scrapy_rep.gate.holding import (
     MetaKeys,
@@ -127,10 +128,23 @@ def test_slips_on_meta_are_named_once_and_what_scrapy_has_there_is_none(monkeypa
     keys.look(dict.fromkeys([*USUAL.split(), *holding.META_KEYS]))
     assert told == []
     for _ in range(2):
-        keys.look({"robots_txt_url": 1, "mine": 2})
+        for slip in ("robots_txt_url", "rbootstxt_url"):
+            keys.look({slip: 1, "mine": 2})
     assert told == [
-        "meta has 'robots_txt_url', which nobody reads; did you mean 'robotstxt_url'?"
+        f"meta has {slip!r}, which nobody reads; did you mean 'robotstxt_url'?"
+        for slip in ("robots_txt_url", "rbootstxt_url")
     ]
     keys.look(dict.fromkeys(map(str, range(30))))
     keys.look({"robotstxt_usr_agent": 1})  # too many were seen
-    assert len(told) == 1
+    assert len(told) == 2
+
+
+class RepMiddlewares:
+    """Not of ours, whatever its name begins with."""
+
+
+def test_a_class_descends_from_what_has_its_whole_path():
+    RepMiddlewares.__module__ = "scrapy_rep.gate.middleware"
+    assert holding.descends(RepMiddleware, holding.OUR_JUDGE)
+    assert holding.is_ours(RepMiddleware)
+    assert not holding.descends(RepMiddlewares, holding.OUR_JUDGE)

@@ -13,6 +13,15 @@ MAX_SIZE = 512 * 1024
 """Octets of bytes, characters of a str (RFC 9309 2.5: at least 500 KiB)."""
 
 UTF8_BOM = codecs.BOM_UTF8
+WIDE_MARK = re.compile(rb"\xff\xfe(?:\0\0)?|(?:\0\0)?\xfe\xff")
+WIDE_STARTS = {
+    "utf-32-le": re.compile(rb"(?:\xff\xfe|[\t-~]\0)\0\0"),
+    "utf-32-be": re.compile(rb"\0\0(?:\xfe\xff|\0[\t-~])"),
+    "utf-16-le": re.compile(rb"\xff\xfe|(?:[\t-~]\0){2}"),
+    "utf-16-be": re.compile(rb"\xfe\xff|(?:\0[\t-~]){2}"),
+}
+"""How Unicode of several octets a character begins: with its mark, or with ASCII between NULs. UTF-32
+comes first, as its beginning may be that of UTF-16, too."""
 UTF8_MARK = re.compile(rb"\xef(?:\xbb\xbf|(?![\x80-\xbf]{2})\xbb?)")  # whole or cut
 MOJIBAKE_BOM = UTF8_BOM.decode("latin-1")
 BYTE_ORDER_MARKS = re.compile(rf"(?:\ufeff|{MOJIBAKE_BOM})*")
@@ -61,7 +70,7 @@ def narrowed(lines: str) -> str | bytes:
 
 
 def decode_text(body: bytes | str, encoding: str | None = None) -> Text:
-    """Decode `body`, whatever is in it: as UTF-8 where it is that (UTF-16 with its mark), else in
+    """Decode `body`, whatever is in it: as UTF-8 where it is that, UTF-16 or UTF-32 likewise, else in
     `encoding`, which the response declared, if that fits, else octet by octet.
 
     Raises TypeError when `body` is neither bytes nor str, or `encoding` not a str.
@@ -107,13 +116,16 @@ def cut_to_limit(body: bytes | str) -> bytes | str:
 def decode(
     body: bytes, encoding: str | None
 ) -> tuple[str, str | None, tuple[str, ...]]:
-    """Text, the charset if it is neither UTF-8 nor UTF-16, and problems."""
+    """Text, the charset if it is no Unicode, and problems."""
     problems: tuple[str, ...] = ()
     # Beyond RFC 9309: 2.2.2 lets us bridge encodings.
-    if body.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
-        if b"\0" in body and not speaks_ascii(body):
-            return decode_whole_characters(body, "utf-16", "replace"), None, (NOT_UTF8,)
-        body = body[2:]
+    if b"\0" in body and not speaks_ascii(body):
+        wide = decode_wide(body)
+        if wide is not None:
+            return wide, None, (NOT_UTF8,)
+    wide_mark = WIDE_MARK.match(body)
+    if wide_mark is not None:
+        body = body[wide_mark.end() :]
         problems = (WRONG_MARK,)
     # Beyond RFC 9309: a byte order mark is skipped, also when its end is lost.
     mark = UTF8_MARK.match(body)
@@ -147,6 +159,17 @@ def decode(
     return body.decode("utf-8", OCTETS), None, problems
 
 
+def decode_wide(body: bytes) -> str | None:
+    """UTF-16 and UTF-32, whatever charset is declared; None: it begins like neither."""
+    for charset, start in WIDE_STARTS.items():
+        if start.match(body):
+            # Only what cannot be UTF-32 may be UTF-16.
+            errors = "strict" if charset.startswith("utf-32") else "replace"
+            with suppress(UnicodeDecodeError):
+                return decode_whole_characters(body, charset, errors)
+    return None
+
+
 def decode_whole_characters(body: bytes, charset: str, errors: str = "strict") -> str:
     """Without a character that is cut at the end."""
     try:
@@ -157,7 +180,7 @@ def decode_whole_characters(body: bytes, charset: str, errors: str = "strict") -
 
 
 def speaks_ascii(body: bytes) -> bool:
-    """UTF-16 would have NULs between."""
+    """UTF-16 and UTF-32 would have NULs between."""
     return b"agent" in body.lower()
 
 

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 NOTES = """
 R001 error   too-long           the file is longer than 512 KiB; the rest is not read
 R002 warning not-utf8           the file is not UTF-8, as RFC 9309 2.3 demands
-R003 warning wrong-mark         half a byte order mark, or one of UTF-16 in a file that is not; it is dropped
+R003 warning wrong-mark         half a byte order mark, or one of UTF-16 or UTF-32 in a file that is neither; it is dropped
 R004 warning wrong-charset      the Content-Type names another charset than UTF-8, which the file is in
 R005 error   html               the file is a web page, not a robots.txt
 R006 warning hidden-character   a character that cannot be seen, before or behind a field or a value

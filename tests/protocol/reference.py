@@ -305,20 +305,38 @@ def record(line: str) -> tuple[str | None, str]:
     return None, ""
 
 
+WIDE = [
+    ("utf-32-le", b"\xff\xfe\0\0", "x\0\0\0"),
+    ("utf-32-be", b"\0\0\xfe\xff", "\0\0\0x"),
+    ("utf-16-le", b"\xff\xfe", "x\0x\0"),
+    ("utf-16-be", b"\xfe\xff", "\0x\0x"),
+]
+
+
+def wide_text(body: bytes) -> str | None:
+    """Beyond RFC 9309: UTF-16 and UTF-32, by a mark or by where the NULs are; None: it is neither."""
+    if b"\0" not in body or b"agent" in body.lower():
+        return None
+    first = "".join(chr(octet) if not 9 <= octet < 127 else "x" for octet in body[:4])
+    for charset, mark, ascii_form in WIDE:
+        if body.startswith(mark) or first == ascii_form:
+            wide = charset.startswith("utf-32")
+            with suppress(UnicodeDecodeError):
+                whole = body[: len(body) // 4 * 4] if wide else body
+                return whole.decode(charset, "strict" if wide else "replace")
+    return None
+
+
 def lines(body: bytes) -> list[str]:
     """The lines of the file, which end in CR, LF or CRLF (2.2) and in nothing else."""
     if len(body) > LIMIT:  # the line that the limit cuts is not used
         body = body[:LIMIT]
         body = body[: max(body.rfind(b"\n"), body.rfind(b"\r")) + 1]
-    mark = body[:2] in {b"\xff\xfe", b"\xfe\xff"}  # Beyond RFC 9309: UTF-16
-    if mark and b"\0" in body and b"agent" not in body.lower():
-        text = body.decode("utf-16", "replace")
-    else:
-        body = body[2:] if mark else body
-        for length in (3, 2, 1):
-            if body.startswith(BOM[:length]):
-                body = body[length:]
-                break
+    text = wide_text(body)
+    if text is None:
+        for marks in [mark for _, mark, _ in WIDE], [BOM, BOM[:2], BOM[:1]]:
+            found = next((mark for mark in marks if body.startswith(mark)), b"")
+            body = body[len(found) :]
         text = body.decode("utf-8", "surrogateescape")
     # Beyond RFC 9309: byte order marks, also some that went through ISO-8859-1.
     text = re.sub("^(\ufeff|\u00ef\u00bb\u00bf)+", "", text)

@@ -105,20 +105,23 @@ def test_d17_a_character_that_begins_as_a_mark_does_is_none(first: str) -> None:
     assert "wrong-mark" not in {note.code for note in policy.notes}
 
 
-@pytest.mark.parametrize("codec", ["utf-16-le", "utf-16-be"])
-@pytest.mark.parametrize("encoding", [None, "utf-8", "utf-16"])
-def test_d17_utf_16_with_byte_order_mark(codec: str, encoding: str | None) -> None:
-    body = "\ufeffUser-agent: *\nDisallow: /\u30c4\n".encode(codec)
+@pytest.mark.parametrize("codec", ["utf-16-le", "utf-16-be", "utf-32-le", "utf-32-be"])
+@pytest.mark.parametrize("encoding", [None, "utf-8", "utf-16", "utf-32", "cp037"])
+@pytest.mark.parametrize("mark", ["\ufeff", "", "# \u00e9\n"], ids=ascii)
+def test_d17_utf_16_and_utf_32(codec: str, encoding: str | None, mark: str) -> None:
+    body = f"{mark}User-agent: *\nDisallow: /\u30c4\n".encode(codec)
     assert refuses(body, "/\u30c4", encoding=encoding)
     assert parse(body, encoding=encoding).allowed("/x", "a") is True
     for length in range(len(body)):
         parse(body[:length], encoding=encoding).allowed("/x", "a")
 
 
-@pytest.mark.parametrize("mark", [b"\xff\xfe", b"\xfe\xff"], ids=["LE", "BE"])
+@pytest.mark.parametrize(
+    "mark", [b"\xff\xfe", b"\xfe\xff", b"\xff\xfe\0\0", b"\0\0\xfe\xff"], ids=repr
+)
 @pytest.mark.parametrize("encoding", [None, "utf-8", "utf-16", "iso-8859-1"])
 @pytest.mark.parametrize("line", [b"", b"# \0\n", b"\xef\xbb\xbf\n", b"# \xe9\n"])
-def test_d17_a_mark_of_utf_16_before_what_is_not(mark, encoding, line):
+def test_d17_a_mark_of_utf_16_or_utf_32_before_what_is_not(mark, encoding, line):
     body = mark + line + BODY + b"Disallow: /\xe3\x83\x84\n"
     assert refuses(body, "/x", "/%E3%83%84", encoding=encoding)
     assert parse(body, encoding=encoding).allowed("/y", "a") is True

@@ -132,6 +132,8 @@ ZSTD_OCTETS_AT_A_TIME = 64
 """With zstandard, which has no limit: each octet may stand for 32 KiB."""
 NON_TEXT_OCTETS = re.compile(rb"[\x00-\x08\x0b\x0e-\x1a\x1c-\x1f]")
 """That no text has, but for UTF-16 (WHATWG MIME Sniffing 3)."""
+PACKED_STARTS = {b"\x1f\x8b\x08": "gzip", b"\x28\xb5\x2f\xfd": "zstd"}
+"""How octets in a coding begin (RFC 1952 2.3.1, RFC 8878 3.1.1), and no text does."""
 MAX_CODINGS = 4  # one in the other; more are a trap
 MAX_GZIP_MEMBERS = 1000  # of a file: to find the next one copies the rest
 
@@ -140,8 +142,9 @@ def decode_body(body: bytes, content_encoding: str, *, limit: int, cut: bool) ->
     """At most *limit* octets, whole lines only where there are more.
 
     *cut*: the download was stopped at the limit. What is no coding, such as ``UTF-8``, changes
-    nothing if the body is text. Raises ``ValueError`` where a coding is not decoded here or broken,
-    ends too early, or is one of too many.
+    nothing if the body is text. A coding that no field names, as of a ``.gz`` file or of one that
+    was packed twice, is decoded, too: as it comes, the body has no rules. Raises ``ValueError``
+    where a coding is not decoded here or broken, ends too early, or is one of too many.
     """
     codings = [name.strip().lower() for name in content_encoding.split(",")]
     if len(codings) > MAX_CODINGS:
@@ -154,6 +157,12 @@ def decode_body(body: bytes, content_encoding: str, *, limit: int, cut: bool) ->
             raise ValueError(f"content coding {coding!r} is not decoded")
         elif coding not in {"", "identity"}:
             unknown = coding
+    layers = len(codings)
+    while not unknown and (coding := _coding_seen(body)):
+        layers += 1
+        if layers > MAX_CODINGS:
+            raise ValueError(f"{layers} content codings")
+        body = _decode(body, coding, limit=limit, cut=cut)
     is_text = body.startswith((BOM_UTF16_BE, BOM_UTF16_LE)) or not (
         NON_TEXT_OCTETS.search(body)
     )
@@ -163,6 +172,13 @@ def decode_body(body: bytes, content_encoding: str, *, limit: int, cut: bool) ->
         return body
     body = body[:limit]
     return body[: max(body.rfind(b"\n"), body.rfind(b"\r")) + 1]
+
+
+def _coding_seen(body: bytes) -> str:
+    """By its first octets; "": none."""
+    return next(
+        (PACKED_STARTS[its] for its in PACKED_STARTS if body.startswith(its)), ""
+    )
 
 
 def _decode(body: bytes, coding: str, *, limit: int, cut: bool) -> bytes:

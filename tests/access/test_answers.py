@@ -51,6 +51,9 @@ def read(body: bytes, coding: str, *, limit: int = LIMIT, cut: bool = False) -> 
         (zlib.compress(RULES)[2:-4], "deflate"), (zipped(zlib.compress(RULES)), "deflate, gzip"),
         (zipped(b"") * (MAX_GZIP_MEMBERS - 1) + zipped(RULES), "gzip"),
         (brotli.compress(RULES), "BR"), (ZSTD, "zstd"), (zipped(ZSTD), "zstd, gzip"),
+        # packed more often than it says: as they come, these have no rules
+        (zipped(RULES), ""), (zipped(RULES), "identity"), (ZSTD, ""), (zipped(zipped(RULES)), "gzip"),
+        (brotli.compress(zipped(RULES)), "br"), (zipped(ZSTD), "gzip"),
     ],
 )  # fmt: skip
 def test_what_comes_out(body, coding):
@@ -67,6 +70,8 @@ def test_what_comes_out(body, coding):
         (zipped(RULES) + b"\x1f\x8b", "gzip"), (zipped(RULES) + b"and more", "gzip"),
         (zipped(RULES), "gzip, gzip"), (RULES, ",".join(["identity"] * 5)),
         (zipped(b"") * MAX_GZIP_MEMBERS + zipped(RULES), "gzip"),
+        (zipped(RULES)[:-1], ""), (ZSTD + b"more", ""), (zipped(zipped(RULES)[:-9]), "gzip"),
+        (zipped(zipped(zipped(zipped(RULES)))), ""),
         (brotli.compress(RULES)[:-1], "br"), (brotli.compress(RULES) + b"more", "br"),
     ],
 )  # fmt: skip

@@ -55,6 +55,7 @@ DATE_WORD = (
     f"{DAY}|(?:jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec)[a-z]*"
     "|t|z|utc?|gmt|[ecmp][sd]t"
 )
+DATE_OF_RFC_850 = r"(?a)\b(\d+)-([A-Za-z]+)-(\d+)"
 UTC = r"(?i)\s*(?:Z|UTC?|GMT)$"
 
 
@@ -208,6 +209,7 @@ def parse_date(text: str) -> datetime | None:
     text = " ".join(
         word for word in text.split() if not re.fullmatch(f"(?i){DAY}", word)
     )
+    text = re.sub(DATE_OF_RFC_850, r"\1 \2 \3", text)  # or it is none without a zone
     if ":" not in text:
         text += " 00:00:00"
     try:

@@ -91,6 +91,14 @@ def _ask(
         fields = response.headers
         if fields.get_payload():  # what stands after a line that is no header field
             raise HTTPException("its header fields cannot be read")
+        # RFC 9112 6.3: what does not say where it ends may have been cut by the end of the connection,
+        # but for TLS, which tells (see _Context).
+        told = response.chunked or response.length is not None
+        delimited = told or asked.url.startswith("https:")
+        if len({value.strip() for value in fields.get_all("content-length", ())}) > 1:
+            raise HTTPException("its lengths differ")
+        if "transfer-encoding" in fields and not response.chunked:
+            raise HTTPException("its transfer coding is not decoded")
         body, cut = b"", False
         if access_of(response.status) is Access.SUCCESSFUL:
             body = response.read(MAX_SIZE + 1)
@@ -98,7 +106,7 @@ def _ask(
             if response.length and not cut:
                 raise HTTPException(f"cut short: {response.length} octets are missing")
         items = access.header_fields(fields.raw_items())
-        return access.Answer(response.status, items, body, cut)
+        return access.Answer(response.status, items, body, cut, delimited=delimited)
 
 
 class _Handler(HTTPHandler, HTTPSHandler):

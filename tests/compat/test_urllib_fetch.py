@@ -108,18 +108,19 @@ def test_https_is_verified(tmp_path, monkeypatch):
 
 
 @contextmanager
-def server(answer, tls=None):
-    """A server for one connection: *answer* is what it does with the socket."""
+def server(*answers, tls=None):
+    """A server for as many connections: an answer is what it does with the socket."""
     with socket.create_server(("127.0.0.1", 0)) as listening:
 
         def serve():
-            connection, _ = listening.accept()
-            if tls is not None:
-                connection = tls.wrap_socket(connection, server_side=True)
-            with connection:
-                connection.recv(4096)
-                with suppress(OSError):  # the client went away
-                    answer(connection)
+            for answer in answers:
+                connection, _ = listening.accept()
+                if tls is not None:
+                    connection = tls.wrap_socket(connection, server_side=True)
+                with connection:
+                    connection.recv(4096)
+                    with suppress(OSError):  # the client went away
+                        answer(connection)
 
         thread = Thread(target=serve)
         thread.start()
@@ -148,7 +149,6 @@ def test_timeout_of_what_never_ends(head):
 
 OCTETS = [
     (AWAY, b"SSH-2.0-OpenSSH_9\r\n"),
-    (OK, b"HTTP/1.1 200 OK\r\n\r\nAllow: /"),
     (AWAY, b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n9\r\nAllow: /"),
     (AWAY, b"HTTP/1.1 200 OK\r\nX: " + b"x" * 70_000),
     (AWAY, b""),
@@ -162,7 +162,18 @@ OCTETS = [
     ),
     (AWAY, b"HTTP/1.1 200 OK\r\nno field\r\nContent-Encoding: gzip\r\n\r\nAllow: /"),
     (AWAY, b"HTTP/1.1 200 OK\r\n folded\r\nContent-Length: 99\r\n\r\nAllow: /"),
-    (OK, b"HTTP/1.1 200 OK\r\nContent-Type: multipart/x\r\n\r\nAllow: /"),
+    (
+        OK,
+        b"HTTP/1.1 200 OK\r\nContent-Type: multipart/x\r\nContent-Length: 8\r\n\r\nAllow: /",
+    ),
+    (
+        AWAY,
+        b"HTTP/1.1 200 OK\r\nContent-Length: 6\r\nContent-Length: 8\r\n\r\nAllow: /",
+    ),
+    (
+        AWAY,
+        b"HTTP/1.1 200 OK\r\nTransfer-Encoding: gzip, chunked\r\n\r\n8\r\nAllow: /\r\n0\r\n\r\n",
+    ),
 ]
 
 
@@ -170,6 +181,23 @@ OCTETS = [
 def test_octets(access, octets):
     with server(lambda connection: connection.sendall(octets)) as url:
         assert fetch(url, timeout=5).access is access
+
+
+@pytest.mark.parametrize(
+    "length", ["", "Content-Length: x\r\n", "Content-Length: -1\r\n"]
+)
+@pytest.mark.parametrize(
+    ("came", "access"), [(DISALLOW_P, OK), (DISALLOW_P[:14], AWAY)]
+)
+def test_54_a_file_without_a_length_has_to_come_twice(length, came, access):
+    def answers(body):
+        octets = f"HTTP/1.1 200 OK\r\n{length}\r\n{body}".encode()
+        return lambda connection: connection.sendall(octets)
+
+    with server(answers(came), answers(DISALLOW_P)) as url:
+        answer = fetch(url, timeout=5)
+    assert answer.access is access
+    assert not answer.policy().allowed("/p", "x")
 
 
 @pytest.mark.parametrize("body", [b"", b"User-agent: *\n"], ids=["no body", "some"])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from functools import cache, lru_cache
 from typing import TYPE_CHECKING, Any, NamedTuple
 from urllib.parse import urlsplit
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
 USER_AGENT = b"User-Agent"
 HTTP_PREFIXES = ("https://", "http://")
 HOST_START = len("https://")
+LINE_ENDS_AND_TABS = re.compile("[\\t\\n\\r]")
 """No slash before this one ends a host."""
 UNKNOWN = ""
 """In the place of an origin that the start of a URL does not tell."""
@@ -193,6 +195,8 @@ def _of_start(url: str) -> tuple[str | None, str]:
 
 
 def _judged_instead(url: Any) -> tuple[str, str]:
+    if isinstance(url, str):  # as Request cleans its own, and whoever fetches this one
+        url = LINE_ENDS_AND_TABS.sub("", url.strip())
     origin = origin_of(url) if isinstance(url, str) else None
     if origin is None:
         raise SettingError(

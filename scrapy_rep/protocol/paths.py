@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 DEFAULT_PORTS = {"http": "80", "https": "443"}
 MAX_NAME_CHARACTERS = 253  # characters of a host name (RFC 1035 2.3.4)
-ORIGIN = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://[^/?#]*")
+ORIGIN = re.compile(r"\s*[A-Za-z][A-Za-z0-9+.-]*://[^/?#]*")  # as `origin_of` takes it
 
 # RFC 3986 2.2, 2.3: reserved and unreserved. All else must be encoded.
 URI_CHARACTERS = r"A-Za-z0-9._~:/?\[\]@!$&'()*+,;=-"  # and "#"

@@ -73,6 +73,14 @@ def test_what_is_judged_has_no_user(key):
     assert judged(request.url, request.meta) == (expected, "https://www.example.com")
 
 
+@pytest.mark.parametrize("form", [" {}", "\n{}\n", "\t{} ", "{}\r\n"], ids=ascii)
+@pytest.mark.parametrize("url", ["https://b.example/p", "https://b.example/\t\np"])
+def test_what_is_judged_instead_has_no_white_space_around_it(form, url):
+    meta = {"robotstxt_url": form.format(url)}
+    expected = ("https://b.example/p", "https://b.example")
+    assert judged("https://a.example/", meta) == expected
+
+
 def test_what_is_judged_instead_is_a_url_of_the_web():
     for wrong in ("example.com/page", "ftp://a.example/", 5):
         with pytest.raises(

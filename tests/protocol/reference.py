@@ -117,7 +117,7 @@ def path_patterns(
 
 def origin(url: str) -> str | None:
     """Scheme, host and port of an http or https URL (RFC 6454 4), the default port left out."""
-    found = re.match(r"(https?)://([^/?#\\]+)(?=[/?#]|\Z)", url, re.IGNORECASE)
+    found = re.match(r"\s*(https?)://([^/?#\\]+)(?=[/?#]|\Z)", url, re.IGNORECASE)
     if found is None:
         return None
     scheme, authority = found[1].lower(), found[2].rpartition("@")[2].lower()
@@ -181,7 +181,7 @@ def reading(rule: str, *, cut: bool, into_query: int) -> list[str]:
 def path_and_query(url: str) -> tuple[str, str, str]:
     """Path, which begins with "/", question mark, and query; the fragment has no part."""
     url = url.partition("#")[0]
-    url = re.sub(r"^[A-Za-z][A-Za-z0-9+.-]*://[^/?]*", "", url)
+    url = re.sub(r"^\s*[A-Za-z][A-Za-z0-9+.-]*://[^/?]*", "", url)
     path, mark, query = url.partition("?")
     return "/" + path.removeprefix("/"), mark, query
 

@@ -31,12 +31,12 @@ if TYPE_CHECKING:
 USER_AGENT = b"User-Agent"
 HTTP_PREFIXES = ("https://", "http://")
 HOST_START = len("https://")
-LINE_ENDS_AND_TABS = re.compile("[\\t\\n\\r]")
 """No slash before this one ends a host."""
 UNKNOWN = ""
 """In the place of an origin that the start of a URL does not tell."""
 INSTEAD_KEY, EXEMPT_KEY = "robotstxt_url", "dont_obey_robotstxt"
 SLOT_KEY = "download_slot"
+LINE_ENDS_AND_TABS = re.compile("[\\t\\n\\r]")
 NOTE_KEY = "rep_said_of"
 """The meta key of the URL of which that was said, with what INSTEAD and EXEMPT were, if either was
 there. Why the gate has let it go unjudged, if for another reason, stands in the place of EXEMPT.

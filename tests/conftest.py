@@ -31,9 +31,8 @@ TOGETHER = {"crawls/test_fleet_troubles.py", "test_example.py"}
 """Files whose tests look at what one fixture has made, which takes long."""
 QUICK = [
     *("access", "judging", "pacing", "protocol", "compat/test_conformance.py"),
-    *("events/test_records.py", "events/test_lines.py", "policies/test_freshness.py"),
-    *("policies/test_lifecycle.py", "store/test_packed.py", "test_layering.py"),
-    *("test_quick.py", "test_settings.py"),
+    *("events/test_records.py", "events/test_lines.py", "policies/test_lifecycle.py"),
+    *("store/test_packed.py", "test_layering.py", "test_quick.py", "test_settings.py"),
 ]
 """Folders and files whose tests are pure: ``pytest -m quick`` reads no others."""
 OUTSIDE = {

@@ -1,13 +1,14 @@
-"""Sixty days in the life of a policy, by a clock of our own; and its pure parts."""
+"""What a copy is worth as time goes by: pure functions, of answers, settings and a time."""
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 from email.utils import formatdate
-from typing import TYPE_CHECKING
 from zlib import crc32
 
 import pytest
+from scrapy.http.headers import Headers
 from scrapy.settings import Settings as ScrapySettings
 
 from scrapy_rep.access import Access, Outcome
@@ -15,17 +16,18 @@ from scrapy_rep.policies import lifecycle
 from scrapy_rep.policies.lifecycle import (
     State,
     correct_times,
+    fields_of,
+    lifetime_and_grace,
     policy_of,
+    retry_after,
     snapshot_after,
     standing_of,
+    terms_of,
 )
 from scrapy_rep.settings import Settings
+from tests.conformance import params
 from tests.snapshots import answer_of, changed, failures_of
 from tests.utils import fields
-
-if TYPE_CHECKING:
-    from scrapy_rep.store import Snapshot
-
 
 SETTINGS = Settings.read(ScrapySettings())
 T0 = 1_800_000_000.0
@@ -59,7 +61,47 @@ def _no_jitter(monkeypatch):
     monkeypatch.setattr(lifecycle, "crc32", lambda _: 2**31)
 
 
-def stands_at(snapshot: Snapshot | None, seconds: float) -> State:
+def at(seconds: float) -> str:
+    return formatdate(T0 + seconds, usegmt=True)
+
+
+def fields_in(cell: str) -> dict[str, list[str]]:
+    """Return the header fields of a cell of ``conformance/2.4-caching.txt``."""
+    text = re.sub(r"\{([+-]\d+)\}", lambda found: at(int(found[1])), cell)
+    text = re.sub(r"(.)\{(\d+)\}", lambda found: found[1] * int(found[2]), text)
+    lines = [line.split(":", 1) for line in text.splitlines()]
+    names = {name for name, _ in lines}
+    return fields_of(
+        Headers({n: [value[1:] for name, value in lines if name == n] for n in names})
+    )
+
+
+@pytest.mark.parametrize(
+    ("cell", "lifetime", "grace"), params("2.4-caching", "headers", "lifetime", "grace")
+)
+def test_for_how_long_a_copy_is_used(cell, lifetime, grace):
+    said = fields_in(cell)
+    found = lifetime_and_grace(terms_of(said), said, T0, SETTINGS)
+    assert found == (int(lifetime), int(grace))
+
+
+def test_56_rep_max_age_is_the_most_and_what_holds_without_a_word():
+    hourly = Settings.read(ScrapySettings({"REP_MAX_AGE": 3600}))
+    for headers in ({}, {"Cache-Control": "max-age=7200"}):
+        found = lifetime_and_grace(
+            terms_of(fields(headers)), fields(headers), T0, hourly
+        )
+        assert found == (HOUR, HOUR)
+
+
+@pytest.mark.parametrize(
+    ("cell", "seconds"), params("2.4-caching", "headers", "seconds")
+)
+def test_when_a_site_may_be_asked_again(cell, seconds):
+    assert retry_after(fields_in(cell), T0) == int(seconds)
+
+
+def stands_at(snapshot, seconds):
     return standing_of(snapshot, T0 + seconds, SETTINGS).state
 
 
@@ -110,10 +152,6 @@ def lifetime_after(*outcomes: Outcome) -> tuple[float, float]:
     for number, outcome in enumerate(outcomes):
         snapshot = snapshot_after(snapshot, outcome, T0 + 1000 * number, SETTINGS)
     return answer_of(snapshot).lifetime, answer_of(snapshot).grace
-
-
-def at(seconds: float) -> str:
-    return formatdate(T0 + seconds, usegmt=True)
 
 
 STRICT = good(cache_control="max-age=600, must-revalidate")

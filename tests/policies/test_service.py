@@ -71,13 +71,16 @@ class Answer(NamedTuple):
 
 
 class Site:
-    """A Fetcher whose answers are scripted, and read as the real one reads them."""
+    """A Fetcher whose answers are scripted, also for each User-Agent its own; they are read as
+    the real one reads them.
+    """
 
     bound = NO_BOUND
 
-    def __init__(self, answer: Answer | None = None) -> None:
+    def __init__(self, answer: Answer | None = None, **by_agent: Answer) -> None:
         self.answer = answer or Answer()
-        self.asked: list[KeptAnswer | None] = []
+        self.by_agent = by_agent
+        self.asked: list[tuple[str, KeptAnswer | None]] = []
         self.gate: Deferred[None] | None = None
         self.error: Exception | None = None
         self.under_way = 0
@@ -96,15 +99,14 @@ class Site:
     def fetches(self) -> int:
         return len(self.asked)
 
+    @property
+    def asked_as(self) -> list[str]:
+        return [user_agent for user_agent, _ in self.asked]
+
     async def fetch(
-        self,
-        origin: str,
-        page: Request,
-        user_agent: str,
-        kept: KeptAnswer | None,
-        asking: Any,
+        self, origin: str, page: Request, user_agent: str, kept: Any, asking: Any
     ) -> Outcome:
-        self.asked.append(kept)
+        self.asked.append((user_agent, kept))
         self.under_way += 1
         self.most_under_way = max(self.most_under_way, self.under_way)
         try:
@@ -115,10 +117,7 @@ class Site:
             self.under_way -= 1
         if self.error is not None:
             raise self.error
-        return self.outcome(origin, kept)
-
-    def outcome(self, origin: str, kept: KeptAnswer | None) -> Outcome:
-        status, body, headers = self.answer
+        status, body, headers = self.by_agent.get(user_agent, self.answer)
         validators = None
         if kept is not None:
             validators = Validators(kept.url, kept.etag, kept.last_modified)
@@ -364,7 +363,7 @@ async def test_what_is_no_news_costs_no_parse(
         assert crawl.policy is policy
     conditional = again is UNCHANGED
     etag = '"1"' if conditional else ""
-    assert [kept and kept.etag for kept in site.asked] == [None, *[etag] * 6]
+    assert [kept and kept.etag for _, kept in site.asked] == [None, *[etag] * 6]
     revalidated = crawl.crawler.stats.get_value("rep/cache/revalidated", 0)
     assert revalidated == 6 * conditional
     assert (await crawl.kept()).answer.body == NO_P
@@ -453,64 +452,6 @@ async def test_a_broken_store_costs_fetches_and_allows_nothing(clock):
         assert not await crawl.allows()
         await crawl.settle()
     assert site.fetches == 5
-
-
-# The site's own view: a day of a crawl that has a request every ten seconds
-
-
-class Promise(NamedTuple):
-    """How often a file is asked for, in a day of one request each minute."""
-
-    name: str
-    answer: Answer
-    fetches: int
-    settings: dict[str, Any] = {}
-    again: Answer | None = None  # from the second time on
-
-
-def says(cache_control: str) -> Answer:
-    return Answer(headers={"Cache-Control": cache_control, "ETag": '"1"'})
-
-
-PROMISES = [
-    # Asked at 90 % of 600 s, every 540 s: 86400 / 540.
-    Promise("max-age", says("max-age=600"), 160),
-    Promise("304 without a word", says("max-age=600"), 160, again=UNCHANGED),
-    # At 0 and 540, and then every 1080 s.
-    Promise(
-        "304 with another word",
-        says("max-age=600"),
-        81,
-        again=Answer(304, headers={"Cache-Control": "max-age=1200"}),
-    ),
-    # REP_MIN_AGE, 60 s: the first request after 54 s comes at 60 s. 86400 / 60.
-    Promise("no-store", says("no-store"), 1440),
-    # REP_MAX_AGE, a day: at once, and after 0.9 * 24 h = 21.6 h.
-    Promise("no header", Answer(), 2),
-    Promise("missing", MISSING, 2),
-    Promise("a shorter REP_MAX_AGE", Answer(), 27, {"REP_MAX_AGE": 3600}),
-    # At 0, 60 (10 s are over) and 120 s, then every 3600 s until 120 + 23 * 3600 = 82920.
-    Promise("down", DOWN, 26),
-    # At 0, 1800 (1800 > 10), 3600 (1800 > 60), then every 3600 s until 82800.
-    Promise("Retry-After", Answer(503, headers={"Retry-After": "1800"}), 25),
-    # At 0, refused at 540, 600 and 660, then every 3600 s until 660 + 23 * 3600 = 83460.
-    Promise("good, then down", says("max-age=600"), 27, again=DOWN),
-]
-
-
-@pytest.mark.parametrize("promise", PROMISES, ids=lambda promise: promise.name)
-@service_test
-async def test_requests_for_robots_txt_in_a_day(clock, promise):
-    site = Site(promise.answer)
-    crawl = Crawl(site, MemoryStore(), **promise.settings)
-    for seconds in range(0, int(DAY), 60):
-        clock.to(seconds)
-        allowed = await crawl.allows()
-        await crawl.settle()
-        assert allowed is (promise.answer is MISSING)
-        if promise.again is not None:
-            site.answer = promise.again
-    assert site.fetches == promise.fetches
 
 
 # From run to run

@@ -4,7 +4,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pytest
 from scrapy import Request
@@ -12,7 +12,6 @@ from scrapy.utils.defer import deferred_from_coro, maybe_deferred_to_future
 
 from scrapy_rep.policies.lifecycle import State
 from scrapy_rep.store import MemoryStore, variant
-from scrapy_rep.store.sqlite import SqliteStore
 from tests.policies.test_service import (
     AGENT,
     DAY,
@@ -26,14 +25,12 @@ from tests.policies.test_service import (
     make_store,  # noqa: F401 - fixtures
     service_test,
 )
-from tests.utils import NO_BOUND, BrokenStore, DictStore, sleep
+from tests.snapshots import failures_of
+from tests.utils import BrokenStore, DictStore, sleep
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from scrapy_rep.access import Outcome
     from scrapy_rep.policies import Known
-    from scrapy_rep.store import KeptAnswer, Snapshot, Store
+    from scrapy_rep.store import Snapshot
 
 ONE, TWO, THREE = "one", "two", "three"
 
@@ -44,29 +41,6 @@ def no(path: str, **headers: str) -> Answer:
 
 def varied(path: str, **headers: str) -> Answer:
     return no(path, Vary="User-Agent", **headers)
-
-
-class ByAgent:
-    """A Fetcher whose answers are scripted, for each User-Agent its own."""
-
-    bound = NO_BOUND
-
-    def __init__(self, **answers: Answer) -> None:
-        self.answers = answers
-        self.asked: list[tuple[str, KeptAnswer | None]] = []
-        self.gate: Any = None
-
-    @property
-    def asked_as(self) -> list[str]:
-        return [user_agent for user_agent, _ in self.asked]
-
-    async def fetch(
-        self, origin: str, page: Request, user_agent: str, kept: Any, asking: Any
-    ) -> Outcome:
-        self.asked.append((user_agent, kept))
-        site = Site(self.answers[user_agent])
-        site.gate = self.gate
-        return await site.fetch(origin, page, user_agent, kept, asking)
 
 
 class Run(Crawl):
@@ -89,19 +63,9 @@ class Run(Crawl):
         return None if known is None else known.standing.state
 
 
-@pytest.fixture(params=["own", "sqlite"])
-def make_lasting_store(
-    request: pytest.FixtureRequest, tmp_path: Any
-) -> Callable[[], Store]:
-    """Return what makes a store that outlives its crawls."""
-    if request.param == "own":
-        return DictStore
-    return lambda: SqliteStore(tmp_path / "robots.sqlite")
-
-
 @service_test
 async def test_each_agent_has_a_copy_with_a_life_of_its_own(clock, make_store):
-    site = ByAgent(
+    site = Site(
         one=varied("/a", ETag='"1"', **{"Cache-Control": "max-age=7200"}),
         two=varied("/b", ETag='"2"'),
     )
@@ -112,7 +76,7 @@ async def test_each_agent_has_a_copy_with_a_life_of_its_own(clock, make_store):
     assert (crawl.peeked(THREE), crawl.state) == (None, None)
     # The copy of the one is renewed, with its own validators.
     clock.to(2 * HOUR)
-    site.answers[ONE] = Answer(304, b"", {"Vary": "User-Agent"})
+    site.by_agent[ONE] = Answer(304, b"", {"Vary": "User-Agent"})
     assert await crawl.forbid(ONE, TWO) == "a b"
     await crawl.settle()
     assert site.asked_as == [ONE, TWO, ONE]
@@ -121,7 +85,7 @@ async def test_each_agent_has_a_copy_with_a_life_of_its_own(clock, make_store):
     assert renewed.etag == '"1"'
     # That of the other one expires and comes back, and is held while it is unreachable.
     clock.to(2 * DAY)
-    site.answers[TWO] = Answer(503, b"", {"Vary": "User-Agent"})
+    site.by_agent[TWO] = Answer(503, b"", {"Vary": "User-Agent"})
     assert await crawl.forbids(TWO) == "b"
     assert crawl.peeked(TWO) is State.HOLDING
     assert site.asked_as == [ONE, TWO, ONE, TWO]
@@ -129,7 +93,7 @@ async def test_each_agent_has_a_copy_with_a_life_of_its_own(clock, make_store):
 
 @service_test
 async def test_one_fetch_for_each_request_where_nothing_is_kept(clock):
-    site = ByAgent(
+    site = Site(
         **{agent: varied("/a", **{"Cache-Control": "no-store"}) for agent in (ONE, TWO)}
     )
     crawl = Run(site, MemoryStore(), REP_MIN_AGE=0)
@@ -140,20 +104,20 @@ async def test_one_fetch_for_each_request_where_nothing_is_kept(clock):
 
 
 @service_test
-async def test_a_site_begins_to_vary_and_stops(clock, make_lasting_store):
-    site = ByAgent(one=no("/a"), two=no("/a"), three=no("/a"))
-    store = make_lasting_store()
+async def test_a_site_begins_to_vary_and_stops(clock):
+    site = Site(one=no("/a"), two=no("/a"), three=no("/a"))
+    store = DictStore()
     crawl = Run(site, store)
     assert await crawl.forbid(ONE, TWO) == "a a"
     assert len(site.asked) == 1
     # It begins, and only who asked goes on with what came.
     clock.to(2 * DAY)
-    site.answers = {ONE: varied("/a"), TWO: varied("/b"), THREE: varied("/c")}
+    site.by_agent = {ONE: varied("/a"), TWO: varied("/b"), THREE: varied("/c")}
     assert await crawl.forbid(TWO, ONE, TWO) == "b a b"
     assert site.asked_as == [ONE, TWO, ONE]
     # It stops: what comes without Vary serves everybody.
     clock.to(4 * DAY)
-    site.answers = dict.fromkeys((ONE, TWO, THREE), no("/c"))
+    site.by_agent = dict.fromkeys((ONE, TWO, THREE), no("/c"))
     assert await crawl.forbid(TWO, ONE, THREE) == "c c c"
     assert len(site.asked) == 4
     # From run to run, too.
@@ -164,16 +128,16 @@ async def test_a_site_begins_to_vary_and_stops(clock, make_lasting_store):
 
 @pytest.mark.parametrize("path", ["/a", ""])
 @service_test
-async def test_a_304_that_varies_moves_the_copy_whole(clock, make_lasting_store, path):
-    site = ByAgent(one=no(path, ETag='"1"'), two=varied("/b"))
+async def test_a_304_that_varies_moves_the_copy_whole(clock, path):
+    site = Site(one=no(path, ETag='"1"'), two=varied("/b"))
     if not path:
-        site.answers[ONE] = Answer(body=b"", headers={"ETag": '"1"'})
-    store = make_lasting_store()
+        site.by_agent[ONE] = Answer(body=b"", headers={"ETag": '"1"'})
+    store = DictStore()
     crawl = Run(site, store)
     found = path.removeprefix("/")
     assert await crawl.forbids(ONE) == found
     clock.to(2 * DAY)
-    site.answers[ONE] = Answer(304, b"", {"Vary": "User-Agent"})
+    site.by_agent[ONE] = Answer(304, b"", {"Vary": "User-Agent"})
     assert await crawl.forbid(ONE, TWO) == f"{found} b"
     crawl = Run(site, store)
     assert await crawl.forbid(ONE, TWO) == f"{found} b"
@@ -183,19 +147,19 @@ async def test_a_304_that_varies_moves_the_copy_whole(clock, make_lasting_store,
 
 @service_test
 async def test_a_failure_that_varies_takes_no_copy_from_others(clock, make_store):
-    site = ByAgent(one=no("/a"), two=no("/a"))
+    site = Site(one=no("/a"), two=no("/a"))
     crawl = Run(site, make_store())
     assert await crawl.forbids(ONE) == "a"
     clock.to(2 * DAY)
-    site.answers = dict.fromkeys((ONE, TWO), Answer(503, b"", {"Vary": "User-Agent"}))
+    site.by_agent = dict.fromkeys((ONE, TWO), Answer(503, b"", {"Vary": "User-Agent"}))
     assert await crawl.forbid(ONE, TWO) == "a a"
     assert crawl.peeked(TWO) is State.HOLDING
 
 
 @service_test
-async def test_a_failure_that_varies_is_of_its_agent_alone(clock, make_lasting_store):
-    site = ByAgent(one=Answer(503, b"", {"Vary": "User-Agent"}), two=varied("/b"))
-    store = make_lasting_store()
+async def test_a_failure_that_varies_is_of_its_agent_alone(clock):
+    site = Site(one=Answer(503, b"", {"Vary": "User-Agent"}), two=varied("/b"))
+    store = DictStore()
     crawl = Run(site, store)
     assert await crawl.forbid(ONE, TWO) == "abc b"
     assert (crawl.peeked(ONE), crawl.peeked(TWO)) == (State.UNREACHABLE, State.FRESH)
@@ -203,9 +167,7 @@ async def test_a_failure_that_varies_is_of_its_agent_alone(clock, make_lasting_s
     crawl = Run(site, store)
     assert await crawl.forbid(TWO, ONE) == "b abc"
     assert site.asked_as == [ONE, TWO, ONE]
-    failed = await store.get(variant(ORIGIN, ONE))
-    assert failed is not None
-    assert failed.failures.count == 2
+    assert failures_of(await store.get(variant(ORIGIN, ONE))).count == 2
 
 
 @pytest.mark.parametrize(
@@ -220,7 +182,7 @@ async def test_a_failure_that_varies_is_of_its_agent_alone(clock, make_lasting_s
 async def test_what_comes_of_an_answer_without_rules(
     clock, make_store, answer, found, asked
 ):
-    site = ByAgent(one=answer, two=varied("/"))
+    site = Site(one=answer, two=varied("/"))
     assert await Run(site, make_store()).forbid(ONE, TWO, ONE) == found
     assert site.asked_as == asked
 
@@ -239,7 +201,7 @@ class ForgetfulStore(DictStore):
 @service_test
 async def test_a_crawl_that_is_killed_between_two_writes(clock, lost):
     """Whichever of them is missing, nobody gets the copy of another."""
-    site = ByAgent(one=varied("/a"), two=varied("/b"))
+    site = Site(one=varied("/a"), two=varied("/b"))
     store = ForgetfulStore()
     store.lost = lost
     assert await Run(site, store).forbids(ONE) == "a"
@@ -252,7 +214,7 @@ async def test_a_crawl_that_is_killed_between_two_writes(clock, lost):
 
 @service_test
 async def test_nobody_gets_the_copy_of_another_where_none_stays_in_memory(clock):
-    site = ByAgent(one=varied("/a"), two=varied("/b"))
+    site = Site(one=varied("/a"), two=varied("/b"))
     store = DictStore()
     crawl = Run(site, store, REP_CACHE_BYTES=0)
     for _ in range(3):
@@ -265,12 +227,10 @@ async def test_nobody_gets_the_copy_of_another_where_none_stays_in_memory(clock)
 
 @service_test
 async def test_at_the_end_of_a_crawl_everybody_is_refused(clock):
-    site = ByAgent(one=varied(""), two=varied(""))
+    site = Site(one=varied(""), two=varied(""))
     crawl = Run(site, MemoryStore())
     assert await crawl.forbids(ONE) == ""
-    hold = Site()
-    hold.hold()
-    site.gate = hold.gate
+    site.hold()
     waiting = [deferred_from_coro(crawl.forbids(agent)) for agent in (ONE, TWO, TWO)]
     await sleep(0.01)
     await crawl.policies.close()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import os
 import random
 import sqlite3
@@ -13,10 +12,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
-from scrapy.utils.defer import deferred_from_coro, maybe_deferred_to_future
-from scrapy.utils.reactor import is_reactor_installed
+from scrapy.utils.defer import deferred_from_coro
 from scrapy.utils.test import get_crawler
-from twisted.internet.task import deferLater
 
 from scrapy_rep.store import pack
 from scrapy_rep.store import sqlite as sqlite_module
@@ -30,7 +27,7 @@ from tests.forking import Forked
 from tests.snapshots import changed, snapshot_of
 from tests.store.test_stores import FAILING, GOOD, ORIGIN
 from tests.store.writer import ORIGINS, is_whole, number_of, own, sample
-from tests.utils import coroutine_test
+from tests.utils import coroutine_test, sleep
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -48,16 +45,6 @@ def change(path: Path, *statements: str) -> None:
     for statement in statements:
         db.execute(statement)
     db.close()
-
-
-async def turn() -> None:
-    """Let the event loop start what has been asked of it."""
-    if not is_reactor_installed():
-        await asyncio.sleep(0.01)
-        return
-    from twisted.internet import reactor
-
-    await maybe_deferred_to_future(deferLater(reactor, 0.01))
 
 
 async def fill(path: Path, total: int = 60) -> None:
@@ -89,7 +76,7 @@ async def test_loop_goes_on_while_the_file_is_locked(path):
     other.execute("BEGIN IMMEDIATE")
     put = deferred_from_coro(store.put(ORIGIN, GOOD))
     put.addErrback(lambda failure: None)
-    await turn()
+    await sleep(0.01)
     assert not put.called
     put.cancel()  # nobody waits for it any more, and it is kept all the same
     other.execute("COMMIT")
@@ -124,26 +111,31 @@ NO_ANSWER = {**FAILED, "status": None, "checked": 0.0}
 
 
 @pytest.mark.parametrize(
-    ("facts", "kept"),
+    ("facts", "days", "kept"),
     [
-        ({}, True),
-        ({"checked": NOW - 30 * DAY}, True),  # it may be held
-        ({"checked": NOW - DAY - KEPT_FOR + 60}, True),
-        ({"checked": NOW - DAY - KEPT_FOR - 60}, False),
-        ({"checked": NOW - 6 * DAY - KEPT_FOR, "lifetime": 7 * DAY}, True),
-        ({"checked": NOW - 6 * DAY - KEPT_FOR, "grace": 7 * DAY}, True),
-        ({"checked": NOW + 90 * DAY}, True),  # of the future
-        ({**NO_ANSWER, "retry_at": NOW + 60}, True),
-        ({**NO_ANSWER, "retry_at": NOW - KEPT_FOR + 60}, True),
-        ({**NO_ANSWER, "retry_at": NOW - KEPT_FOR - 60}, False),
-        ({**FAILED, "checked": NOW - 90 * DAY}, True),
-        ({**FAILED, "retry_at": NOW - 90 * DAY}, True),  # long before its answer
+        ({}, 30, True),
+        ({"checked": NOW - 30 * DAY}, 30, True),  # it may be held
+        ({"checked": NOW - DAY - KEPT_FOR + 60}, 30, True),
+        ({"checked": NOW - DAY - KEPT_FOR - 60}, 30, False),
+        ({"checked": NOW - 6 * DAY - KEPT_FOR, "lifetime": 7 * DAY}, 30, True),
+        ({"checked": NOW - 6 * DAY - KEPT_FOR, "grace": 7 * DAY}, 30, True),
+        ({"checked": NOW - 4 * DAY}, 3, True),
+        ({"checked": NOW - 4 * DAY}, 1, False),
+        ({"checked": NOW + 90 * DAY}, 30, True),  # of the future
+        ({**NO_ANSWER, "retry_at": NOW + 60}, 30, True),
+        ({**NO_ANSWER, "retry_at": NOW - KEPT_FOR + 60}, 30, True),
+        ({**NO_ANSWER, "retry_at": NOW - KEPT_FOR - 60}, 30, False),
+        ({**FAILED, "checked": NOW - 90 * DAY}, 30, True),
+        ({**FAILED, "retry_at": NOW - 90 * DAY}, 30, True),  # long before its answer
     ],
 )
 @coroutine_test
-async def test_what_can_be_of_no_use_is_forgotten(path, monkeypatch, facts, kept):
+async def test_what_can_be_of_no_use_is_forgotten(path, monkeypatch, facts, days, kept):
+    """Of no use after REP_UNREACHABLE_MAX, of so many *days*, and one more."""
     monkeypatch.setattr(sqlite_module, "time", lambda: NOW)
-    store, snapshot = SqliteStore(path), changed(FRESH, **facts)
+    options = {"REP_STORE_PATH": str(path), "REP_UNREACHABLE_MAX": days * DAY}
+    store = SqliteStore.from_crawler(get_crawler(settings_dict=options))
+    snapshot = changed(FRESH, **facts)
     await store.put(ORIGIN, snapshot)
     others = [f"https://{number}.example" for number in range(ROUND)]
     for other in others:
@@ -153,22 +145,14 @@ async def test_what_can_be_of_no_use_is_forgotten(path, monkeypatch, facts, kept
     await store.close()
 
 
-@pytest.mark.parametrize(("days", "kept"), [(1, False), (3, True)])
 @coroutine_test
-async def test_rep_unreachable_max_decides(path, monkeypatch, days, kept):
+async def test_touches_have_it_look_for_what_is_of_no_use(path, monkeypatch):
     monkeypatch.setattr(sqlite_module, "time", lambda: NOW)
-    store = SqliteStore.from_crawler(
-        get_crawler(
-            settings_dict={
-                "REP_STORE_PATH": str(path),
-                "REP_UNREACHABLE_MAX": days * DAY,
-            }
-        )
-    )
-    await store.put(ORIGIN, changed(FRESH, checked=NOW - 4 * DAY))
+    store = SqliteStore(path)
+    await store.put(ORIGIN, changed(FRESH, checked=NOW - DAY - KEPT_FOR - 60))
     for _ in range(ROUND):
         await store.touch("https://other.example", snapshot_of(status=404, checked=NOW))
-    assert (await store.get(ORIGIN) is not None) is kept
+    assert await store.get(ORIGIN) is None
     await store.close()
 
 
@@ -185,39 +169,27 @@ async def test_a_clock_that_is_set_right_in_mid_crawl_forgets_nothing(
     await store.close()
 
 
-async def crawl(path: Path, monkeypatch: pytest.MonkeyPatch, now: float, *names) -> int:
-    """Put an answer for each of *names*; return how many rows there are then."""
-    monkeypatch.setattr(sqlite_module, "time", lambda: now)
-    store = SqliteStore(path)
-    for name in names:
-        body = random.Random(name).randbytes(3000)
-        snapshot = changed(FRESH, checked=now, body=body)
-        await store.put(f"https://{name}.example", snapshot)
-    await store.close()
-    db = sqlite3.connect(path)
-    (rows,) = db.execute("SELECT count(*) FROM robots").fetchone()
-    db.close()
-    return int(rows)
-
-
 @coroutine_test
 async def test_the_file_of_ever_new_origins_does_not_grow_for_ever(path, monkeypatch):
     sizes, rows = [], []
-    for number in range(18):
-        names = [f"{number}-{each}" for each in range(200)]
-        now = NOW + number * KEPT_FOR / 3
-        rows.append(await crawl(path, monkeypatch, now, *names))
+    for crawl in range(18):
+        now = NOW + crawl * KEPT_FOR / 3
+        monkeypatch.setattr(sqlite_module, "time", lambda now=now: now)
+        store = SqliteStore(path)
+        for number in range(200):
+            body = random.Random(f"{crawl} {number}").randbytes(3000)
+            kept = changed(FRESH, checked=now, body=body)
+            await store.put(f"https://{crawl}-{number}.example", kept)
+        await store.close()
+        db = sqlite3.connect(path)
+        rows += db.execute("SELECT count(*) FROM robots").fetchone()
+        db.close()
         sizes.append(path.stat().st_size)
     assert max(rows) <= 1.5 * (4 * 200)
     assert max(sizes[12:]) <= 1.1 * max(sizes[6:12])
 
 
 # Where the file is
-
-
-def in_folder(monkeypatch: pytest.MonkeyPatch, folder: Path) -> None:
-    monkeypatch.chdir(folder)
-    monkeypatch.delenv("SCRAPY_SETTINGS_MODULE", raising=False)
 
 
 @pytest.mark.parametrize(
@@ -235,7 +207,8 @@ async def test_place_of_the_file(tmp_path, monkeypatch, file, settings, expected
     """Without a project, in one, and with a module of settings alone."""
     folder = tmp_path / "spiders"
     folder.mkdir()
-    in_folder(monkeypatch, folder)
+    monkeypatch.chdir(folder)
+    monkeypatch.delenv("SCRAPY_SETTINGS_MODULE", raising=False)
     if file == "scrapy.cfg":
         (tmp_path / file).write_text("[settings]\n")
     elif file is not None:

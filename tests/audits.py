@@ -9,10 +9,7 @@ import random
 import zlib
 from hashlib import sha256
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+from typing import Any
 
 START = 1_793_000_000.0
 AGENT = "ExampleBot/1.0 (+https://example.com/bot)"
@@ -106,7 +103,7 @@ def waiting(time: float, cause: str, requests: int, **more: Any) -> Record:
     return {**record, "requests": requests}
 
 
-def with_answers(records: Iterable[Record]) -> Iterator[Record]:
+def with_answers(records):
     """Return *records* of a crawl whose requests were answered, some of them badly."""
     rnd = random.Random(3)
     last = 0.0
@@ -138,7 +135,7 @@ def line(record: Record) -> bytes:
     return json.dumps(record, separators=(",", ":")).encode() + b"\n"
 
 
-def write(path: Path, records: Iterable[Record]) -> str:
+def write(path: Path, records) -> str:
     """Write an audit, in gzip where its name says so; return its name."""
     with gzip.open(path, "wb") if path.suffix == ".gz" else path.open("wb") as file:
         file.writelines(map(line, records))
@@ -157,7 +154,7 @@ def records_of(path: Path | str) -> list[Record]:
     return [json.loads(each) for each in lines_of(path)]
 
 
-def of_type(kind: str, records: Iterable[Record]) -> list[Record]:
+def of_type(kind: str, records) -> list[Record]:
     return [record for record in records if record["type"] == kind]
 
 
@@ -173,9 +170,7 @@ def robots_txt(rnd: random.Random, delay: float) -> str:
     return "\n".join([*lines, "Disallow: /*?sort=", "Allow: /search/help", ""])
 
 
-def crawl(
-    requests: int, hosts: int, *, seed: int = 1, start: float = START
-) -> Iterator[Record]:
+def crawl(requests: int, hosts: int, *, seed: int = 1, start: float = START):
     """The records of a crawl that sends some *requests*, in the order of time.
 
     Of the hosts some have a delay, some cannot be reached and some share their robots.txt;
@@ -206,9 +201,7 @@ def crawl(
     yield end(last + 1)
 
 
-def _of_host(
-    rnd: random.Random, number: int, pages: int, start: float, common: str
-) -> Iterator[Record]:
+def _of_host(rnd: random.Random, number: int, pages: int, start: float, common: str):
     host = f"www{number}.shop{number % 7}.example"
     delay = rnd.choice([0, 0, 0, 0.5, 1, 2, 5])
     hurries = number % 40 == 7

@@ -15,13 +15,7 @@ import time
 from base64 import b64decode
 from contextlib import suppress
 from select import select
-from typing import TYPE_CHECKING, Any
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
-
-    from typing_extensions import Self
+from typing import Any
 
 NAMES = ("chromium", "chromium-browser", "google-chrome", "chrome")
 TIMEOUT = 60.0
@@ -50,7 +44,7 @@ def binary() -> str:
 class Browser:
     """One browser, with a profile of its own in *folder*."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder) -> None:
         to_it, self._write = os.pipe()
         self._read, from_it = os.pipe()
         self._process = subprocess.Popen(
@@ -68,7 +62,7 @@ class Browser:
         self._last = 0
         self._events: list[dict[str, Any]] = []
 
-    def __enter__(self) -> Self:
+    def __enter__(self):
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -210,7 +204,7 @@ class Page:
         """What the console shows in red, and what scripts raised."""
         return list(self._problems())
 
-    def _problems(self) -> Iterator[str]:
+    def _problems(self):
         for event in self._browser.events(self._session):
             params = event["params"]
             match event["method"]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
@@ -20,15 +20,12 @@ from tests.fleet import Fleet, seed
 from tests.redis_server import RedisServer
 from tests.site import Reply, some_sites
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
 SOON = 90  # seconds; a busy machine is slow
 OPEN = "User-agent: *\nDisallow: /no\n"
 KINDS = ("queue", "worker", "host")
 
 
-def until(true: Callable[[], object]) -> Any:
+def until(true) -> Any:
     """Wait until *true* is; return what it was."""
     deadline = time.monotonic() + SOON
     while not (found := true()):
@@ -128,9 +125,7 @@ def test_the_settings_of_the_spider(tmp_path: Path, redis_server):
 
 
 @contextmanager
-def a_worker_with_all_reasons(
-    server: RedisServer,
-) -> Iterator[dict[str, str]]:
+def a_worker_with_all_reasons(server: RedisServer):
     """Run one at hosts that wait for different things; yield the hosts by those."""
     now = time.gmtime(time.time() + 2 * 3600)
     closed = f"{now.tm_hour:02}00-{now.tm_hour:02}30"

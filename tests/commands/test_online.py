@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from importlib.util import find_spec
-from typing import TYPE_CHECKING
 
 import pytest
 from scrapy.settings import Settings as ScrapySettings
@@ -11,9 +10,6 @@ from scrapy.settings import Settings as ScrapySettings
 from scrapy_rep.commands.project import URLS_AHEAD, prepare
 from tests.commands.cli import robots
 from tests.site import Reply, Site
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 DISALLOW_X = "User-agent: *\nDisallow: /x\nSitemap: /map.xml\n"
 REACTORS = {
@@ -27,7 +23,7 @@ REACTORS = {
 HAS_REACTORLESS = find_spec("scrapy.utils.reactorless") is not None
 
 
-def project(folder: Path, settings: str) -> Path:
+def project(folder, settings: str):
     """Make a Scrapy project with the *settings*; return its folder."""
     (folder / "scrapy.cfg").write_text("[settings]\ndefault = its_settings\n")
     (folder / "its_settings.py").write_text(settings)

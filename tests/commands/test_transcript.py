@@ -12,16 +12,12 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from textwrap import dedent, indent
-from typing import TYPE_CHECKING
 
 import pytest
 
 from tests.commands.cli import ROOT, Done, robots
 from tests.documents import page
 from tests.site import Reply, Site
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 EXAMPLE = ROOT / "example_project"
 TRANSCRIPTS = Path(__file__).with_name("transcripts.txt")
@@ -50,7 +46,7 @@ COMMANDS = [
 
 
 @contextmanager
-def web() -> Iterator[dict[str, str]]:
+def web():
     """Serve the example's web; yield the address of each host by its name."""
     sys.path.insert(0, str(EXAMPLE))
     try:
@@ -66,7 +62,7 @@ def web() -> Iterator[dict[str, str]]:
 
 
 @contextmanager
-def some_sites(text: str) -> Iterator[dict[str, str]]:
+def some_sites(text: str):
     """Serve those of SITES that *text* names; yield their addresses by their names."""
     with ExitStack() as stack:
         yield {

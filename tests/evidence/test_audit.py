@@ -6,7 +6,7 @@ import re
 from itertools import count
 from pathlib import Path
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from scrapy import Request, signals
 
@@ -30,11 +30,6 @@ from tests.audits import digest, of_type, records_of
 from tests.snapshots import facts_of, snapshot_of
 from tests.utils import Pages, coroutine_test, make_crawler
 
-if TYPE_CHECKING:
-    from scrapy_rep.events.stream import Stream
-    from scrapy_rep.settings import Settings
-    from scrapy_rep.store import Snapshot
-
 SAMPLE = Path(__file__).with_name("sample.jsonl")
 """An audit with a record of each type."""
 
@@ -49,7 +44,7 @@ Content-Signal: search=yes
 """
 
 
-def snapshot(url: str, **more: Any) -> Snapshot:
+def snapshot(url: str, **more: Any):
     values = {
         "status": 200,
         "url": url,
@@ -61,7 +56,7 @@ def snapshot(url: str, **more: Any) -> Snapshot:
     return snapshot_of(**values)
 
 
-def known_of(origin: str, kept: Snapshot, settings: Settings) -> Known:
+def known_of(origin: str, kept, settings) -> Known:
     stands = standing_of(kept, START + 1, settings)
     known = Known(origin, policy_of(kept, stands.state, settings), stands, None)
     known.copy = copy_of(known, kept, settings)
@@ -172,7 +167,7 @@ async def test_the_lines_are_those_of_the_sample(tmp_path):
     assert masked(path.read_text("ascii")) == SAMPLE.read_text("ascii")
 
 
-def opened(path: Path, spider: Pages | None) -> tuple[Any, Stream, Audit]:
+def opened(path: Path, spider: Pages | None):
     """Return a crawler without an engine, its stream and its audit."""
     crawler = make_crawler()
     crawler.spider = spider

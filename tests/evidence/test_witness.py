@@ -11,7 +11,7 @@ import pickle
 import time
 from contextlib import suppress
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 from scrapy import Request
@@ -24,9 +24,6 @@ from tests.audits import digest, of_type, records_of
 from tests.snapshots import snapshot_of
 from tests.utils import DictStore, Pages, coroutine_test, make_crawler
 
-if TYPE_CHECKING:
-    from scrapy_rep.store import Snapshot
-
 ORIGIN = "https://a.example"
 RULES = """\
 User-agent: *
@@ -37,7 +34,7 @@ Content-Signal: search=yes
 DAY = 86400.0
 
 
-def fetched(body: str = RULES, **more: Any) -> Snapshot:
+def fetched(body: str = RULES, **more: Any):
     """Return a snapshot of an answer of now, which holds for a day."""
     values: dict[str, Any] = {"status": 200, "body": body.encode(), "lifetime": DAY}
     values |= {"url": f"{ORIGIN}/robots.txt", "checked": time.time(), "grace": DAY}
@@ -54,7 +51,7 @@ def failing(seconds: float = 0.0) -> dict[str, Any]:
 class Gate:
     """Judges requests to one origin, of which *snapshot* is known."""
 
-    def __init__(self, snapshot: Snapshot, **settings: Any) -> None:
+    def __init__(self, snapshot, **settings: Any) -> None:
         own: dict[str, Any] = {"USER_AGENT": "ExampleBot/1.0", "REP_STORE": DictStore}
         self.crawler = make_crawler(**own | {"REP_EVIDENCE": True} | settings)
         self.crawler.spider = Pages()
@@ -80,7 +77,7 @@ class Gate:
         return of_type("decision", records_of(path))
 
 
-async def evidence(path: str, snapshot: Snapshot, **settings: Any) -> Any:
+async def evidence(path: str, snapshot, **settings: Any) -> Any:
     return await Gate(snapshot, **settings).judge(path)
 
 

@@ -32,8 +32,6 @@ from tests.utils import NO_BOUND, traced
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from scrapy_rep.access import Outcome
-
 FRESH = Standing(State.FRESH, 1e9, 1e9)
 WORDS = ["admin", "cart", "cgi-bin", "login", "node", "product", "search", "wp-admin"]
 
@@ -263,7 +261,7 @@ class Web:
         self.sites = [(Site(), answer) for answer in answers]
         self.fate = "good"
 
-    async def fetch(self, origin: str, *how: Any) -> Outcome:
+    async def fetch(self, origin: str, *how: Any):
         number = int(origin.removeprefix("https://site").partition(".")[0])
         (site, good), kept = self.sites[number], how[2]
         is_kept = kept is not None and kept.etag

@@ -37,10 +37,7 @@ from tests.utils import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from scrapy_rep.protocol import Policy
-    from scrapy_rep.store import KeptAnswer, Store
+    from scrapy_rep.store import KeptAnswer
 
 T0 = 1_800_000_000.0
 MINUTE, HOUR, DAY = 60.0, 3600.0, 86400.0
@@ -178,13 +175,13 @@ class Crawl:
         return None if known is None else known.standing.state
 
     @property
-    def policy(self) -> Policy:
+    def policy(self):
         known = self.policies.peek(ORIGIN)
         assert known is not None
         return known.policy
 
 
-def service_test(test: Callable[..., Any]) -> Callable[..., Any]:
+def service_test(test):
     """Let pytest run a test of crawls, which are closed afterwards."""
 
     @coroutine_test
@@ -211,7 +208,7 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
 
 
 @pytest.fixture(params=["memory", "sqlite"])
-def make_store(request: pytest.FixtureRequest, tmp_path: Any) -> Callable[[], Store]:
+def make_store(request: pytest.FixtureRequest, tmp_path: Any):
     if request.param == "memory":
         return MemoryStore
     return lambda: SqliteStore(tmp_path / "robots.sqlite")

@@ -4,8 +4,6 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import pytest
 from scrapy import Request
 from scrapy.utils.defer import deferred_from_coro, maybe_deferred_to_future
@@ -28,10 +26,6 @@ from tests.policies.test_service import (
 from tests.snapshots import failures_of
 from tests.utils import BrokenStore, DictStore, sleep
 
-if TYPE_CHECKING:
-    from scrapy_rep.policies import Known
-    from scrapy_rep.store import Snapshot
-
 ONE, TWO, THREE = "one", "two", "three"
 
 
@@ -44,7 +38,7 @@ def varied(path: str, **headers: str) -> Answer:
 
 
 class Run(Crawl):
-    async def known(self, agent: str, origin: str = ORIGIN) -> Known:
+    async def known(self, agent: str, origin: str = ORIGIN):
         page = Request(origin, headers={"User-Agent": agent})
         return await self.policies.get(origin, page)
 
@@ -192,7 +186,7 @@ class ForgetfulStore(DictStore):
 
     lost = ""
 
-    async def put(self, key: str, snapshot: Snapshot) -> None:
+    async def put(self, key: str, snapshot) -> None:
         if key != self.lost:
             await super().put(key, snapshot)
 

@@ -12,14 +12,10 @@ import string
 import tracemalloc
 from contextlib import contextmanager
 from time import process_time
-from typing import TYPE_CHECKING
 
 import pytest
 
 from scrapy_rep.protocol import GYM2008, MK1996, RFC9309, Dialect, parse
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
 
 LIMIT = 512 * 1024
 LONG = LIMIT // 4
@@ -27,7 +23,7 @@ LONG = LIMIT // 4
 
 
 @contextmanager
-def in_time(seconds: float = 5.0) -> Iterator[None]:
+def in_time(seconds: float = 5.0):
     start = process_time()
     yield
     assert process_time() - start < seconds
@@ -52,7 +48,7 @@ def test_wildcards_do_not_backtrack(pattern: str, dialect: Dialect) -> None:
         assert policy.allowed(url + "b", "x") is False
 
 
-def lines(form: str, numbers: Iterable[int]) -> str:
+def lines(form: str, numbers) -> str:
     return "".join(f"{form.format(number)}\n" for number in numbers)
 
 

@@ -16,8 +16,6 @@ from tests import audits
 from tests.audits import START, line
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
-
     from tests.audits import Record
 
 BODY = "User-agent: *\nCrawl-delay: 1\nDisallow: /p\nDisallow: /q\n"
@@ -31,7 +29,7 @@ def at(seconds: float) -> float:
 
 
 @contextmanager
-def audit_of(*files: Iterable[Record]) -> Iterator[Audit]:
+def audit_of(*files):
     """Yield the audit of *files*, each some records."""
     with TemporaryDirectory() as folder:
         names = []

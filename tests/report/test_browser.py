@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import re
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 
@@ -22,9 +21,6 @@ from tests.audits import (
 )
 from tests.browser import Browser, Page
 from tests.report.test_page import HOSTILE
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 pytestmark = pytest.mark.browser
 
@@ -52,7 +48,7 @@ CASES = re.split(
 
 
 @pytest.fixture(scope="module")
-def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browser]:
+def browser(tmp_path_factory: pytest.TempPathFactory):
     with Browser(tmp_path_factory.mktemp("profile")) as found:
         yield found
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
@@ -12,9 +12,6 @@ from scrapy_rep.report.audit import gap, seconds
 from scrapy_rep.report.page import Chart, charts, host_chart
 from tests.audits import allowed, sent
 from tests.report.reading import at, audit_of, cases
-
-if TYPE_CHECKING:
-    from scrapy_rep.report.audit import Audit
 
 
 def dots(path: str) -> list[tuple[float, float]]:
@@ -35,7 +32,7 @@ def levels(chart: Chart) -> dict[str, tuple[int, int]]:
     return {str(level): (its[0], its[-1]) for level, its in of.items()}
 
 
-def fact(audit: Audit, name: str) -> Any:
+def fact(audit, name: str) -> Any:
     which, _, what = name.partition(".")
     of_crawl = {chart.title: chart for chart in charts(audit)}
     if which == "titles":

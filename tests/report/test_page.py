@@ -7,7 +7,6 @@ import hashlib
 import re
 from html.parser import HTMLParser
 from io import StringIO
-from typing import TYPE_CHECKING
 
 import pytest
 
@@ -36,10 +35,6 @@ from tests.audits import (
     write,
 )  # fmt: skip
 from tests.report.reading import audit_of, cases
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-    from pathlib import Path
 
 BODY = "User-agent: *\nCrawl-delay: 1\nDisallow: /private/\n"
 ONE_HOST = [
@@ -90,14 +85,14 @@ class Outline(HTMLParser):
         )
 
 
-def made(folder: Path, *records, **options) -> tuple[Audit, str]:
+def made(folder, *records, **options) -> tuple[Audit, str]:
     audit = write(folder / "audit.jsonl", records)
     page = folder / "report.html"
     found = make([audit], str(page), **options)
     return found, page.read_text(encoding="utf-8")
 
 
-def shown(folder: Path, *records, chosen: Iterable[str] = (), **shows) -> str:
+def shown(folder, *records, chosen=(), **shows) -> str:
     """Return the page that shows no more than it is told."""
     out = StringIO()
     with Audit([write(folder / "audit.jsonl", records)], chosen=chosen) as audit:

@@ -5,18 +5,15 @@ from __future__ import annotations
 import random
 import statistics
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
 from tests.audits import copy, end, run, sent
 from tests.report.reading import BODY, at, audit_of, cases, fields_of
 
-if TYPE_CHECKING:
-    from scrapy_rep.report.audit import Audit
 
-
-def told(audit: Audit, line: str) -> str:
+def told(audit, line: str) -> str:
     """Return a line of what is told, as it is."""
     what, _, text = line.partition(":")
     if what in {"host", "sums"}:

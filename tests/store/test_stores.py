@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import random
 from http import HTTPStatus
-from typing import TYPE_CHECKING
 
 import pytest
 from scrapy.utils.defer import deferred_from_coro, maybe_deferred_to_future
@@ -15,12 +14,6 @@ from scrapy_rep.store import Snapshot
 from scrapy_rep.store.sqlite import SqliteStore
 from tests.snapshots import changed, snapshot_of
 from tests.utils import DictStore, coroutine_test, make_crawler
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
-
-    from scrapy_rep.store import Store
 
 ORIGIN = "https://example.com"
 GOOD = snapshot_of(
@@ -51,7 +44,7 @@ UNKNOWN = snapshot_of(failures=1, failing_since=4.1e9, retry_at=4.2e9, failure="
         pytest.param("redis", marks=pytest.mark.only_asyncio),
     ]
 )
-def make(request: pytest.FixtureRequest, tmp_path: Path) -> Callable[[], Store]:
+def make(request: pytest.FixtureRequest, tmp_path):
     if request.param == "own":  # so that those of tests do what every store does
         return DictStore
     if request.param == "redis":

@@ -6,18 +6,14 @@ import asyncio
 import random
 import sys
 from itertools import count
-from typing import TYPE_CHECKING
 
 from scrapy_rep.store.sqlite import SqliteStore
 from tests.snapshots import answer_of, snapshot_of
 
-if TYPE_CHECKING:
-    from scrapy_rep.store import Snapshot
-
 ORIGINS = 50  # of each writer, and as many that all writers share
 
 
-def sample(name: str, number: int) -> Snapshot:
+def sample(name: str, number: int):
     """Return the one snapshot that *name* and *number* stand for."""
     rnd = random.Random(f"{name} {number}")
     return snapshot_of(
@@ -34,14 +30,14 @@ def sample(name: str, number: int) -> Snapshot:
     )
 
 
-def is_whole(snapshot: Snapshot | None) -> bool:
+def is_whole(snapshot):
     if snapshot is None:
         return False
     name, number = answer_of(snapshot).etag.split()
     return snapshot == sample(name, int(number))
 
 
-def number_of(snapshot: Snapshot | None) -> int:
+def number_of(snapshot) -> int:
     return -1 if snapshot is None else int(answer_of(snapshot).etag.split()[1])
 
 

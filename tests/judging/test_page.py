@@ -14,6 +14,7 @@ from scrapy_rep.judging.page import (
     read_page,
     urls_not_to_follow,
 )
+from tests.conformance import params
 
 URL = "https://example.com/"
 NOINDEX = '<meta name="robots" content="noindex">'
@@ -33,33 +34,9 @@ def is_noindex(body, agent="ExampleBot", **kwargs):
     return read_page(html(body, **kwargs), lambda: agent)["noindex"]
 
 
-PAGES = [
-    (f"<html><head>{NOINDEX}</head><body></body></html>", True),
-    (f"<HTML><HEAD>{NOINDEX.upper()}</HEAD></HTML>", True),
-    ("<meta content = 'noindex' name = robots >", True),
-    ('<meta name="robots" content="no&#105;ndex"/>', True),
-    ('<meta name="ExampleBot" content="noindex">', True),
-    ('<meta name="otherbot" content="noindex">', False),
-    ('<meta name="robots">', False),
-    ('<meta property="robots" content="noindex">', False),
-    # only what is in the head
-    (f"<head></head><body>{NOINDEX}</body>", False),
-    (f"<title>x</title><body>{NOINDEX}</body>", False),
-    (f"<title>no head, no body</title>{NOINDEX}<p>", True),
-    # what is in a comment or a script is no tag, and ends no head
-    (f"<head><!-- {NOINDEX} --></head>", False),
-    (f"<head><script>'{NOINDEX}'</script></head>", False),
-    (f"<head><!-- </head> -->{NOINDEX}</head>", True),
-    (f"<head><script>'</head>'</script>{NOINDEX}</head>", True),
-    (f"<head><script>'<body></head>'</script>{NOINDEX}<body>", True),
-    ("", False),
-    ("<head>robots</head>", False),
-]
-
-
-@pytest.mark.parametrize(("page", "expected"), PAGES)
-def test_meta_tags(page, expected):
-    assert is_noindex(page) is expected
+@pytest.mark.parametrize(("page", "noindex"), params("page-rules", "page", "noindex"))
+def test_meta_tags(page, noindex):
+    assert is_noindex(page) is (noindex == "yes")
 
 
 @pytest.mark.parametrize("encoding", ["utf-16", "utf-16-le", "shift_jis", "latin-1"])

@@ -13,6 +13,7 @@ from scrapy_rep.policies import Known
 from scrapy_rep.policies.lifecycle import Standing, State
 from scrapy_rep.protocol import Policy, parse
 from scrapy_rep.settings import Settings
+from tests.conformance import params
 
 ORIGIN = "https://example.com"
 NOON = 12 * 3600.0
@@ -166,47 +167,23 @@ def test_a_dry_run_tells_of_all_that_is_against_a_request():
     assert [each.cause for each in ruling.left_out] == ["purpose"]
 
 
-USAGE = "User-agent: *\nContent-Usage: train-ai=n\nContent-Usage: /ok/ train-ai=y\n"
-SIGNAL = (
-    "User-agent: *\nContent-Signal: search=yes, ai-train=no, use=reference\nAllow: /\n"
-)
-AGENTS = (
-    "User-agent: a\nContent-Usage: train-ai=n\nDisallow:\n\nUser-agent: b\nDisallow:\n"
-)
-NO_FILE = Policy.allow_all("robots.txt answered 404")
-STATED = {"REP_PURPOSE_UNSTATED": "refuse"}
-UNSTATED = "nothing is said of train-ai (REP_PURPOSE_UNSTATED)"
-NO = "no to train-ai (REP_PURPOSE): Content-"
-
-
 @pytest.mark.parametrize(
-    ("policy", "purposes", "settings", "said"),
-    [
-        *((SIGNAL, ok, {}, None) for ok in ("search", "use=immediate", "use=reference", "ai-use,tdm")),
-        (SIGNAL, "search,train-ai", {}, f"{NO}Signal: "),
-        (SIGNAL, "use=full", {}, "no to use=full (REP_PURPOSE): Content-Signal: "),
-        (SIGNAL, "train-ai", STATED, f"{NO}Signal: "),
-        (USAGE, "train-ai", {}, f"{NO}Usage: train-ai=n"),
-        (USAGE, "", {}, None),
-        (USAGE.replace("/ok/", "/p"), "train-ai", STATED, None),
-        (USAGE.replace("=n", "=y"), "train-ai", STATED, None),
-        ("User-agent: *\nContent-Usage: search=y\n", "train-ai", STATED, UNSTATED),
-        ("", "train-ai", {}, None),
-        ("", "train-ai", STATED, UNSTATED),
-        (NO_FILE, "train-ai", {}, None),
-        (NO_FILE, "train-ai", STATED, UNSTATED),
-        (AGENTS, "train-ai", {"agent": "B"}, None),
-        (AGENTS, "train-ai", {"agent": "A"}, f"{NO}Usage"),
-    ],
-)  # fmt: skip
-def test_what_the_crawl_is_for(policy, purposes, settings, said):
-    ruling = rule(known(policy), REP_PURPOSE=purposes, **settings)
-    if said is None:
+    ("file", "purposes", "unstated", "agent", "said"),
+    params("preferences", "file", "purposes", "unstated", "agent", "said"),
+)
+def test_what_the_crawl_is_for(file, purposes, unstated, agent, said):
+    policy = Policy.allow_all("404") if file == "missing" else parse(file)
+    options = {"REP_PURPOSE": purposes, "REP_PURPOSE_UNSTATED": unstated}
+    ruling = rule(known(policy), agent=agent, **options)
+    if said == "nothing":
         assert ruling.action is SEND
-    else:
-        assert ruling.objection is not None
-        assert (ruling.action, ruling.objection.cause) == (REFUSE, "purpose")
-        assert ruling.objection.verdict.reason.startswith(said)
+        return
+    assert ruling.objection is not None
+    assert (ruling.action, ruling.objection.cause) == (REFUSE, "purpose")
+    assert ruling.objection.verdict.reason.startswith(said)
+
+
+USAGE = "User-agent: *\nContent-Usage: train-ai=n\n"
 
 
 @pytest.mark.parametrize(
@@ -217,7 +194,8 @@ def test_what_the_crawl_is_for(policy, purposes, settings, said):
     ],
 )
 def test_what_comes_before_a_purpose(found, cause):
-    objection = rule(found, REP_PURPOSE=["train-ai"], **STATED).objection
+    stated = {"REP_PURPOSE": ["train-ai"], "REP_PURPOSE_UNSTATED": "refuse"}
+    objection = rule(found, **stated).objection
     assert objection is not None
     assert objection.cause == cause
 

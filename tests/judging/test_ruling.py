@@ -194,7 +194,7 @@ USAGE = "User-agent: *\nContent-Usage: train-ai=n\n"
     ],
 )
 def test_what_comes_before_a_purpose(found, cause):
-    stated = {"REP_PURPOSE": ["train-ai"], "REP_PURPOSE_UNSTATED": "refuse"}
+    stated: Any = {"REP_PURPOSE": ["train-ai"], "REP_PURPOSE_UNSTATED": "refuse"}
     objection = rule(found, **stated).objection
     assert objection is not None
     assert objection.cause == cause

@@ -25,6 +25,7 @@ from scrapy_rep.policies.service import Policies
 from scrapy_rep.settings import Settings
 from scrapy_rep.store import MemoryStore
 from scrapy_rep.store.sqlite import SqliteStore
+from tests.conformance import table
 from tests.utils import (
     GOES_ON,
     NO_BOUND,
@@ -218,63 +219,23 @@ NO_RULES = Answer(body=b"", headers={"ETag": '"2"'})
 GOOD = Answer(headers={"ETag": '"1"'})
 UNCHANGED = Answer(304, b"")
 DOWN = Answer(503)
-NO_HOST = Answer(None)
-MISSING = Answer(404, b"")
-# What the Fetcher makes of one redirect too many.
-REDIRECTED = Answer(302, b"", {"Location": "/robots.txt"})
 
 
-class Step(NamedTuple):
-    at: float  # seconds since the start
-    site: Answer  # how the site answers from now on
-    allowed: bool  # whether a request for /p that comes now is sent
-    state: State  # once what this request set off is over
-    fetches: int  # in all, by then
+ANSWERS = {
+    "good": GOOD,
+    "no-rules": NO_RULES,
+    "unchanged": UNCHANGED,
+    "down": DOWN,
+    "no-host": Answer(None),
+    "missing": Answer(404, b""),
+    "redirected": Answer(302, b"", {"Location": "/robots.txt"}),
+}
 
 
-STEPS = [
-    # Nothing is known: the request waits. The copy is used for its lifetime, a day.
-    Step(0, GOOD, False, State.FRESH, 1),
-    Step(21 * HOUR, GOOD, False, State.FRESH, 1),
-    # After 21.6 h a request has it asked again, without waiting; a 304 renews it.
-    Step(22 * HOUR, UNCHANGED, False, State.FRESH, 2),
-    Step(43 * HOUR, UNCHANGED, False, State.FRESH, 2),
-    Step(44 * HOUR, UNCHANGED, False, State.FRESH, 3),
-    # Nobody asked for two days: it has expired. The request waits, so the new rules hold.
-    Step(4 * DAY, NO_RULES, True, State.FRESH, 4),
-    Step(5 * DAY + HOUR, GOOD, False, State.FRESH, 5),
-    # 503 for twelve hours: the copy holds; asked after 10 s, 60 s, then hourly.
-    Step(5 * DAY + 23 * HOUR, DOWN, False, State.HOLDING, 6),
-    Step(5 * DAY + 23 * HOUR + 9, DOWN, False, State.HOLDING, 6),
-    Step(5 * DAY + 23 * HOUR + 10, DOWN, False, State.HOLDING, 7),
-    Step(5 * DAY + 23 * HOUR + 69, DOWN, False, State.HOLDING, 7),
-    Step(5 * DAY + 23 * HOUR + 70, DOWN, False, State.HOLDING, 8),
-    Step(6 * DAY + 69, DOWN, False, State.HOLDING, 8),
-    Step(6 * DAY + 70, DOWN, False, State.HOLDING, 9),
-    Step(6 * DAY + 11 * HOUR, DOWN, False, State.HOLDING, 10),
-    # Good again, without rules: this request still goes by the copy, the next does not.
-    Step(6 * DAY + 13 * HOUR, NO_RULES, False, State.FRESH, 11),
-    Step(6 * DAY + 13 * HOUR + 1, NO_RULES, True, State.FRESH, 11),
-    Step(7 * DAY + 11 * HOUR, GOOD, True, State.FRESH, 12),
-    Step(7 * DAY + 12 * HOUR, GOOD, False, State.FRESH, 12),
-    # The name is not found for 31 days: the copy, of day 7 and 11 h, serves for 30.
-    Step(8 * DAY + 12 * HOUR, NO_HOST, False, State.HOLDING, 13),
-    Step(20 * DAY, NO_HOST, False, State.HOLDING, 14),
-    Step(37 * DAY + 11 * HOUR - 1, NO_HOST, False, State.HOLDING, 15),
-    # Then no copy is left: everything is refused.
-    Step(37 * DAY + 13 * HOUR, NO_HOST, False, State.UNREACHABLE, 16),
-    # Failing since day 8 and 12 h, for thirty days: taken for missing.
-    Step(38 * DAY + 12 * HOUR - 1, NO_HOST, False, State.UNREACHABLE, 17),
-    Step(38 * DAY + 13 * HOUR, NO_HOST, True, State.GIVEN_UP, 18),
-    Step(39 * DAY + 12 * HOUR, NO_HOST, True, State.GIVEN_UP, 19),
-    # Back, without a robots.txt; then with one, at 90 % of a day.
-    Step(40 * DAY, MISSING, True, State.FRESH, 20),
-    Step(40 * DAY + 21 * HOUR, MISSING, True, State.FRESH, 20),
-    Step(40 * DAY + 22 * HOUR, GOOD, True, State.FRESH, 21),
-    Step(40 * DAY + 22 * HOUR + 1, GOOD, False, State.FRESH, 21),
-    # One redirect too many is as good as missing.
-    Step(60 * DAY, REDIRECTED, True, State.FRESH, 22),
-]
+def seconds(cell: str) -> float:
+    """Return how long days, hours and seconds of a cell are, as "1d 2h -3s"."""
+    units = {"d": DAY, "h": HOUR, "s": 1.0}
+    return sum(int(part[:-1]) * units[part[-1]] for part in cell.split())
 
 
 @pytest.mark.parametrize(
@@ -287,12 +248,13 @@ async def test_sixty_days(clock, make_store, restarts):
     """What a store keeps is all that an origin's life needs, where a run follows another."""
     site = Site()
     crawl = Crawl(site, make_store())
-    for step in STEPS:
-        clock.to(step.at)
-        site.answer = step.site
-        allowed = await crawl.allows()
+    for step in (row for row in table("2.4-caching") if "fetches" in row):
+        clock.to(seconds(step["at"]))
+        site.answer = ANSWERS[step["answer"]]
+        assert await crawl.allows() is (step["allowed_then"] == "yes"), step
         await crawl.settle()
-        assert (allowed, crawl.state, site.fetches) == step[2:], step
+        assert crawl.state is State(step["state"]), step
+        assert site.fetches == int(step["fetches"]), step
         if restarts:
             await crawl.policies.close()
             crawl = Crawl(site, make_store())

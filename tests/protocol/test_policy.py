@@ -19,7 +19,7 @@ from scrapy_rep.protocol import (
     parse,
 )
 from scrapy_rep.protocol.ruleset import RuleSet
-from tests.conformance import table
+from tests.conformance import params, table
 
 ROBOTS = """\
 # an example
@@ -174,19 +174,10 @@ def test_allow_all_and_disallow_all(allows: bool) -> None:
     assert policy.verdict("/robots.txt", "a") == (True, None, None, "robots.txt itself")
 
 
-@pytest.mark.parametrize(
-    ("rules", "expected"),
-    [
-        ("Disallow: /", True), ("Disallow: *", True), ("Disallow: /*", True),
-        ("Disallow: /\nDisallow: /x", True), ("Disallow: /\nAllow:", True),
-        ("Disallow: /\nDisallow:", True), ("Disallow: /\nAllow: /x", False),
-        ("Disallow: /\nAllow: /", False), ("Disallow: /x", False), ("Disallow: /$", False),
-        ("Disallow:", False), ("Disallow: x", False), ("Allow: /", False), ("", False),
-    ],
-)  # fmt: skip
-def test_denies_all(rules: str, expected: bool) -> None:
+@pytest.mark.parametrize(("rules", "all_"), params("2.2.2-rules", "{}", "denies_all"))
+def test_denies_all(rules, all_):
     policy = parse(f"User-agent: a\n{rules}\n")
-    assert policy.denies_all("a") is expected
+    assert policy.denies_all("a") is (all_ == "yes")
     assert policy.denies_all("b") is parse("").denies_all("a") is False
 
 

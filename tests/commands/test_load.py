@@ -1,9 +1,14 @@
-"""Scrapy loads every command at each call: loading ours must cost next to nothing."""
+"""Scrapy loads every command at each call: ours costs next to nothing, and needs no extra."""
 
 from __future__ import annotations
 
 import subprocess
 import sys
+
+import pytest
+
+from tests.audits import run, write
+from tests.commands.cli import ROOT, command, environment
 
 CODE = """
 import sys
@@ -35,3 +40,30 @@ def test_is_listed():
         [sys.executable, "-m", "scrapy"], capture_output=True, text=True, check=True
     )
     assert "\n  robots        Tell what robots.txt allows, and why\n" in done.stdout
+
+
+@pytest.mark.parametrize(
+    ("args", "missing", "extra"),
+    [
+        (["report", "audit.jsonl", "-o", "report.html"], "jinja2", "report"),
+        (["fleet", "spider"], "redis", "redis"),
+    ],
+)
+def test_where_an_extra_is_not_installed(args, missing, extra, tmp_path):
+    write(tmp_path / "audit.jsonl", [run()])
+    code = (
+        f"import sys; sys.modules[{missing!r}] = None; "
+        "from scrapy.cmdline import execute; execute(['scrapy', *sys.argv[1:]])"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code, *command(*args)[3:]],
+        capture_output=True,
+        text=True,
+        check=False,
+        cwd=tmp_path,
+        env=environment(PYTHONPATH=str(ROOT)),
+    )
+    assert done.returncode == 2
+    assert f"{args[0]} needs {missing}. " in done.stderr
+    assert f'Type pip install "scrapy_rep[{extra}]"' in done.stderr
+    assert "Traceback" not in done.stderr

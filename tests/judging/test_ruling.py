@@ -68,40 +68,30 @@ def rule(found: Known, path: str = "/p", agent: str = "any", **settings: Any) ->
     return judge.rule(url, found, agent, NOON, allowed)
 
 
+KNOWN = {
+    "rules": known(),
+    "a status that denies": known(Policy.disallow_all("robots.txt answered 403")),
+    "unreachable, asked again": unreachable(requests_wait=True),
+    "unreachable for long": unreachable(requests_wait=False),
+}
+
+
 @pytest.mark.parametrize(
-    ("found", "path", "agent", "expected"),
+    ("what", "path", "agent", "expected"),
     [
-        pytest.param(known(), "/p", "any", (SEND, None, 0, 0), id="allowed"),
-        pytest.param(known(), "/private", "any", (REFUSE, "rule", 0, 0), id="disallowed"),
-        pytest.param(
-            known(Policy.disallow_all("robots.txt answered 403")),
-            "/p", "any", (REFUSE, "status", 0, 0),
-            id="a status that denies",
-        ),
-        pytest.param(known(), "/private", "slow", (SEND, None, 0, 10), id="a delay"),
-        pytest.param(
-            known(), "/p", "slower", (REFUSE, "crawl_delay", 0, 0), id="a delay over the most"
-        ),
-        pytest.param(
-            known(), "/p", "nightly", (WAIT, "visit_time", 13 * 3600, 0),
-            id="another time of day",
-        ),
-        pytest.param(
-            unreachable(requests_wait=True), "/p", "any", (WAIT, "unreachable", 600, 0),
-            id="unreachable, to be asked again",
-        ),
-        pytest.param(
-            unreachable(requests_wait=False), "/p", "any", (REFUSE, "unreachable", 0, 0),
-            id="unreachable, asked often enough",
-        ),
-        pytest.param(
-            unreachable(requests_wait=False), "/robots.txt", "any", (SEND, None, 0, 0),
-            id="unreachable, but robots.txt itself",
-        ),
+        ("rules", "/p", "any", (SEND, None, 0, 0)),
+        ("rules", "/private", "any", (REFUSE, "rule", 0, 0)),
+        ("a status that denies", "/p", "any", (REFUSE, "status", 0, 0)),
+        ("rules", "/private", "slow", (SEND, None, 0, 10)),
+        ("rules", "/p", "slower", (REFUSE, "crawl_delay", 0, 0)),
+        ("rules", "/p", "nightly", (WAIT, "visit_time", 13 * 3600, 0)),
+        ("unreachable, asked again", "/p", "any", (WAIT, "unreachable", 600, 0)),
+        ("unreachable for long", "/p", "any", (REFUSE, "unreachable", 0, 0)),
+        ("unreachable for long", "/robots.txt", "any", (SEND, None, 0, 0)),
     ],
-)  # fmt: skip
-def test_what_happens_to_a_request(found, path, agent, expected):
-    ruling = rule(found, path, agent)
+)
+def test_what_happens_to_a_request(what, path, agent, expected):
+    ruling = rule(KNOWN[what], path, agent)
     cause = ruling.objection and ruling.objection.cause
     assert (ruling.action, cause, ruling.seconds, ruling.interval) == expected
     assert ruling.left_out == ()

@@ -9,8 +9,6 @@ import pytest
 from scrapy_rep.protocol import GYM2008, Rule, parse
 from tests.conformance import params
 
-from . import reference
-
 
 @pytest.mark.parametrize(
     ("file", "url", "matches"),
@@ -27,10 +25,6 @@ def test_d21_one_file_speaks_for_several_origins_at_a_time(file, url, matches):
     assert policy.verdict(url, "a").rule == (
         policy.groups[0].rules[0] if matches == "yes" else None
     )
-
-
-def test_d21_a_whole_url_does_not_deny_all_of_every_origin() -> None:
-    assert not parse("User-agent: *\nDisallow: https://example.com/\n").denies_all("x")
 
 
 def lines_of(rules: tuple[Rule, ...]) -> list[int]:
@@ -56,23 +50,6 @@ def test_matching_is_in_the_order_of_deciding() -> None:
         assert lines_of(index.matching(url, "a")) == [2, 3]
     dots = parse("User-agent: *\nDisallow: /private\nAllow: /a\n")
     assert lines_of(dots.matching("/a/../private/x", "bot")) == [2]
-
-
-def test_many_literal_rules_with_nested_prefixes() -> None:
-    # Every second folder on the way down takes back what the one above it says.
-    rules = [
-        f"{'Allow' if depth % 2 else 'Disallow'}: /{'a/' * depth}"
-        for depth in range(1, 30)
-    ]
-    robots = "\n".join(["User-agent: *", *rules])
-    policy = parse(robots)
-    for depth in range(40):
-        url = f"/{'a/' * depth}b"
-        assert policy.allowed(url, "x") is reference.allowed(
-            robots.encode(), url, "x"
-        ), depth
-        rule = policy.verdict(url, "x").rule
-        assert (rule and rule.line) == (min(depth, 29) + 1 if depth else None)
 
 
 @pytest.mark.parametrize("number", [15, 150, 1500])

@@ -96,22 +96,6 @@ def test_visit_time(file, visit):
     assert parse(file).visit_time("a") == expected
 
 
-def test_rate_and_visit_time_belong_to_a_group() -> None:
-    lines = "REQUEST-RATE: {} \n VISIT-TIME: {}\n"
-    outside, inside = (
-        lines.format("9/9", "0100-0200"),
-        lines.format("1/10s", "0600-0900"),
-    )
-    policy = parse(
-        f"{outside}User-agent: *\n{inside}Disallow: /x\nUser-agent: a\nDisallow: /\n"
-    )
-    for agent, expected in (
-        ("b", (RequestRate(1, 10), VisitTime(SIX, NINE))),
-        ("a", (None, None)),
-    ):
-        assert (policy.request_rate(agent), policy.visit_time(agent)) == expected
-
-
 def test_62_the_slowest_rate_and_the_first_visit_time_hold() -> None:
     rates = "".join(f"Request-rate: {rate}\n" for rate in ("1/5", "2/30", "x", "1/10"))
     policy = parse(

@@ -45,15 +45,9 @@ Content-Signal: search=yes
 
 
 def snapshot(url: str, **more: Any):
-    values = {
-        "status": 200,
-        "url": url,
-        "checked": START,
-        "lifetime": 1e6,
-        "grace": 1e6,
-        **more,
-    }
-    return snapshot_of(**values)
+    """Return what came from a robots.txt, for a long time."""
+    whole = {"status": 200, "checked": START, "lifetime": 1e6, "grace": 1e6}
+    return snapshot_of(**whole | {"url": f"{url}/robots.txt"} | more)
 
 
 def known_of(origin: str, kept, settings) -> Known:
@@ -77,26 +71,16 @@ async def write_sample(path: Path) -> None:
     tell, settings, agent = crawl.events.tell, crawl.settings, "ExampleBot/1.0"
 
     tell(Sent("https://a.example/robots.txt", "a.example", robots=True))
+    failed = {"failing_since": START, "retry_at": START + 99}
+    of_f = {"lifetime": 0.0, "failures": 2, "failing_since": START + 0.5}
     kept = {
-        "https://a.example": snapshot(
-            "https://www.a.example/robots.txt", body=RULES.encode()
-        ),
-        "https://b.example:8443": snapshot(
-            "https://b.example:8443/robots.txt", body=RULES.encode("latin-1")
-        ),
-        "http://c.example": snapshot("http://c.example/robots.txt", status=404),
-        "http://d.example": snapshot("http://d.example/robots.txt", status=403),
-        "http://e.example": snapshot_of(
-            failures=1, failing_since=START, retry_at=START + 99, failure="503 \x00é"
-        ),
-        "http://f.example": snapshot(
-            "http://f.example/robots.txt",
-            body=RULES.encode(),
-            lifetime=0.0,
-            failures=2,
-            failing_since=START + 0.5,
-            retry_at=START + 99,
-            failure="timed out",
+        "https://a.example": snapshot("https://www.a.example", body=RULES.encode()),
+        (b := "https://b.example:8443"): snapshot(b, body=RULES.encode("latin-1")),
+        (c := "http://c.example"): snapshot(c, status=404),
+        (d := "http://d.example"): snapshot(d, status=403),
+        "http://e.example": snapshot_of(failures=1, failure="503 \x00é", **failed),
+        (f := "http://f.example"): snapshot(
+            f, body=RULES.encode(), failure="timed out", **failed | of_f
         ),
     }
     known = {origin: known_of(origin, one, settings) for origin, one in kept.items()}

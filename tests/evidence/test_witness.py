@@ -93,42 +93,26 @@ async def test_it_is_plain_and_has_the_keys_that_are_declared(path):
 
 BY_RULE = "rule: Disallow: /private/ (line 2, user-agent *)"
 AWAY = "robots.txt unreachable (503)"
+FORBIDDEN = "robots.txt answered 403"
 TOO_LONG = f"{AWAY} for too long to be waited for"
-KNOWN: dict[str, tuple[Any, dict[str, Any], str]] = {
-    "fetched": (fetched(), {}, f"fetched 200 None {BY_RULE}"),
-    "unavailable": (
-        fetched("", status=404),
-        {},
-        "unavailable 404 None None: no robots.txt (404)",
-    ),
-    "denied": (
-        fetched("", status=403),
-        {"REP_DENY_STATUSES": [403]},
-        "denied 403 None status: robots.txt answered 403",
-    ),
-    "holding": (fetched(**failing()), {}, f"holding 200 503 {BY_RULE}"),
-    "unreachable": (
-        snapshot_of(**failing()),
-        {"REP_UNREACHABLE": "allow"},
-        f"unreachable None 503 None: {AWAY}",
-    ),
-    "unreachable, not enforced": (
-        snapshot_of(**failing()),
-        {"REP_OBEY": ["crawl-delay"]},
-        f"unreachable None 503 unreachable: {AWAY}",
-    ),
-    "given up": (
-        snapshot_of(**failing(31 * DAY)),
-        {},
-        f"given up None 503 None: {TOO_LONG}",
-    ),
-}
+GONE, DENIED = fetched("", status=404), fetched("", status=403)
+FAILS = snapshot_of(**failing())
+KNOWN: list[tuple[Any, dict[str, Any], str]] = [
+    (fetched(), {}, f"fetched 200 None {BY_RULE}"),
+    (GONE, {}, "unavailable 404 None None: no robots.txt (404)"),
+    (DENIED, {"REP_DENY_STATUSES": [403]}, f"denied 403 None status: {FORBIDDEN}"),
+    (fetched(**failing()), {}, f"holding 200 503 {BY_RULE}"),
+    (FAILS, {"REP_UNREACHABLE": "allow"}, f"unreachable None 503 None: {AWAY}"),
+    (FAILS, {"REP_OBEY": ["crawl-delay"]}, f"unreachable None 503 unreachable: {AWAY}"),
+    (snapshot_of(**failing(31 * DAY)), {}, f"given up None 503 None: {TOO_LONG}"),
+]
 
 
-@pytest.mark.parametrize("case", KNOWN)
+@pytest.mark.parametrize(
+    ("snapshot", "settings", "expected"), KNOWN, ids=[each[2] for each in KNOWN]
+)
 @coroutine_test
-async def test_what_is_known_of_the_origin(case):
-    snapshot, settings, expected = KNOWN[case]
+async def test_what_is_known_of_the_origin(snapshot, settings, expected):
     found = await evidence("/private/a", snapshot, **settings)
     form = "{state} {status} {failure} {cause}: {reason}"
     assert form.format_map(found) == expected

@@ -6,26 +6,22 @@ import asyncio
 import gc
 import random
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack
 from functools import partial
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
-from unittest.mock import patch
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scrapy.utils.defer import deferred_from_coro, maybe_deferred_to_future
 
-from scrapy_rep.events import stream
 from scrapy_rep.policies import lifecycle
-from scrapy_rep.policies import service as module
 from scrapy_rep.policies.lifecycle import Known, PolicyCache, Standing, State
 from scrapy_rep.policies.sharing import LARGE_SIZE
 from scrapy_rep.protocol import Policy, parse, ruleset
 from scrapy_rep.store import MemoryStore, Snapshot
 from scrapy_rep.store.sqlite import SqliteStore
-from tests.policies.test_service import AGENT, DAY, HOUR, Answer, Clock, Crawl, Site
+from tests.policies.test_service import AGENT, DAY, HOUR, Answer, Crawl, Site, our_time
 from tests.snapshots import snapshot_of
 from tests.utils import NO_BOUND, traced
 
@@ -302,13 +298,9 @@ moves = st.tuples(
 async def run(
     web: Web, plan: list[Any], cache_bytes: int, store: Callable[[], Any]
 ) -> None:
-    clock = Clock()
     # Thirty days would end what a failing site has forbidden; that is not tried here.
     settings = {"REP_CACHE_BYTES": cache_bytes, "REP_UNREACHABLE_MAX": 10**9}
-    with ExitStack() as patches:
-        for each in (module, stream):
-            patches.enter_context(patch.object(each, "monotonic", lambda: clock.run))
-        patches.enter_context(patch.object(stream, "time", lambda: clock.wall))
+    with our_time() as clock:
         crawl = Crawl(web, store(), **settings)
         for first, number, web.fate, wait, anew in plan:
             clock.run += wait

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+from contextlib import contextmanager
 from functools import wraps
 from typing import TYPE_CHECKING, Any, NamedTuple
+from unittest.mock import patch
 
 import pytest
 from scrapy import Request
@@ -197,15 +199,23 @@ def service_test(test):
     return wrapper
 
 
-@pytest.fixture
-def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
+@contextmanager
+def our_time():
+    """Have policies go by a clock of the test; retry times are without their jitter."""
     clock = Clock()
-    for each in (module, stream):
-        monkeypatch.setattr(each, "monotonic", lambda: clock.run)
-    monkeypatch.setattr(stream, "time", lambda: clock.wall)
-    # Retry times without their jitter, so that the tables can be exact.
-    monkeypatch.setattr(lifecycle, "crc32", lambda _: 2**31)
-    return clock
+    with (
+        patch.object(module, "monotonic", lambda: clock.run),
+        patch.object(stream, "monotonic", lambda: clock.run),
+        patch.object(stream, "time", lambda: clock.wall),
+        patch.object(lifecycle, "crc32", lambda _: 2**31),
+    ):
+        yield clock
+
+
+@pytest.fixture
+def clock():
+    with our_time() as clock:
+        yield clock
 
 
 @pytest.fixture(params=["memory", "sqlite"])

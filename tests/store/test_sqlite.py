@@ -7,7 +7,6 @@ import random
 import sqlite3
 import subprocess
 import sys
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -309,6 +308,11 @@ def overwrite(path: Path, at: int, octets: bytes) -> None:
         file.write(octets)
 
 
+def kept_as(sql: str) -> Callable[[Path], object]:
+    """Return what puts something else in the place of every snapshot."""
+    return lambda path: change(path, f"UPDATE robots SET snapshot = {sql}")
+
+
 BOMB = pack(ORIGIN, snapshot_of(status=200, body=bytes(10 * 2**20))).hex()
 LAST_OCTET = "substr(snapshot, 1, length(snapshot) - 1) || x'00'"
 DAMAGES: dict[str, Callable[[Path], object]] = {
@@ -320,18 +324,11 @@ DAMAGES: dict[str, Callable[[Path], object]] = {
         path, 4096, random.Random(1).randbytes(path.stat().st_size - 4096)
     ),
     "no table": lambda path: change(path, "DROP TABLE robots"),
-    **{
-        name: partial(
-            lambda to, path: change(path, f"UPDATE robots SET snapshot = {to}"), to
-        )
-        for name, to in {
-            "an octet": LAST_OCTET,
-            "a number": "7",
-            "text": "'no octets'",
-            "another origin's": "(SELECT min(snapshot) FROM robots)",
-            "a bomb": f"x'{BOMB}'",
-        }.items()
-    },
+    "an octet": kept_as(LAST_OCTET),
+    "a number": kept_as("7"),
+    "text": kept_as("'no octets'"),
+    "another origin's": kept_as("(SELECT min(snapshot) FROM robots)"),
+    "a bomb": kept_as(f"x'{BOMB}'"),
 }
 
 

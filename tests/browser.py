@@ -79,11 +79,7 @@ class Browser:
     def call(self, method: str, session: str | None = None, **params: Any) -> Any:
         """Return the result of a command of the protocol; fail where it has none."""
         self._last += 1
-        message: dict[str, Any] = {
-            "id": self._last,
-            "method": method,
-            "params": params,
-        }
+        message: dict[str, Any] = {"id": self._last, "method": method, "params": params}
         if session is not None:
             message["sessionId"] = session
         data = json.dumps(message).encode() + b"\0"

@@ -96,11 +96,7 @@ def on_terminal(
     master, slave = pty.openpty()
     fcntl.ioctl(slave, termios.TIOCSWINSZ, struct.pack("HHHH", 24, columns, 0, 0))
     with (subprocess.Popen if anew else Forked)(
-        command(*args),
-        stdin=slave,
-        stdout=slave,
-        stderr=slave,
-        env=environment(**env),
+        command(*args), stdin=slave, stdout=slave, stderr=slave, env=environment(**env)
     ) as process:
         os.close(slave)
         shown = b""

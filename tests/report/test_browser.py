@@ -9,16 +9,7 @@ from pathlib import Path
 import pytest
 
 from scrapy_rep.report import make
-from tests.audits import (
-    START,
-    by_rule,
-    copy,
-    crawl,
-    refused,
-    sent,
-    with_answers,
-    write,
-)
+from tests.audits import START, by_rule, copy, crawl, refused, sent, with_answers, write
 from tests.browser import Browser, Page
 from tests.report.test_page import HOSTILE
 

@@ -38,11 +38,7 @@ UNKNOWN = snapshot_of(failures=1, failing_since=4.1e9, retry_at=4.2e9, failure="
 
 
 @pytest.fixture(
-    params=[
-        "own",
-        "sqlite",
-        pytest.param("redis", marks=pytest.mark.only_asyncio),
-    ]
+    params=["own", "sqlite", pytest.param("redis", marks=pytest.mark.only_asyncio)]
 )
 def make(request: pytest.FixtureRequest, tmp_path):
     if request.param == "own":  # so that those of tests do what every store does

@@ -155,15 +155,9 @@ spider.robots = robots_for("User-agent: *", agent="ExampleBot")
 def test_a_spider_that_declares_it_passes_mypy(tmp_path):
     path = tmp_path / "pages.py"
     path.write_text(TYPED)
-    found, _, _ = api.run(
-        [
-            "--strict",
-            "--follow-imports=silent",  # it is about what a spider says
-            "--config-file=",
-            f"--cache-dir={tmp_path}",
-            str(path),
-        ]
-    )
+    silent = "--follow-imports=silent"  # it is about what a spider says
+    options = ["--strict", silent, "--config-file=", f"--cache-dir={tmp_path}"]
+    found, _, _ = api.run([*options, str(path)])
     none, misspelt, _ = found.splitlines()  # and how many
     assert 'Item "None" of "Verdict | None" has no attribute "rule"' in none
     assert '"Robots" has no attribute "alowed"' in misspelt

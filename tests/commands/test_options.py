@@ -36,16 +36,7 @@ def test_the_help_fits_a_screen_and_names_all_words_and_the_manual():
     assert [line.split()[0] for line in lines[15:23]] == WORDS
     assert "scrapy_rep/docs" in done.out
     options = [name[2:] for _, name, *_ in OPTION.findall(done.out)]
-    assert options == [
-        "agent",
-        "spider",
-        "file",
-        "sitemaps",
-        "lint",
-        "now",
-        "json",
-        "version",
-    ]
+    assert " ".join(options) == "agent spider file sitemaps lint now json version"
 
 
 @pytest.mark.parametrize("word", WORDS)

@@ -1,7 +1,7 @@
 """What RFC 9309 says, one table for each of its sections, and what is decided where it is silent.
 
 A table is text: two spaces or more part the cells of a row, ``|`` with spaces around it is the end
-of a line, escapes are those of Python, ``''`` is an empty cell. ``columns`` names the cells that
+of a line, escapes are those of Python, ``x{9}`` is nine of an x, ``''`` is an empty cell. ``columns`` names the cells that
 follow the name of a row; ``file`` is a robots.txt, which goes on after ``more``; in it ``{}`` stands
 for the cell of that name. Both hold for the rows below. Without a column for it ``url`` is ``/x``,
 ``agent`` is ``a``. The numbers in names are those of the list in ``tests/conformance/README.rst``.
@@ -38,7 +38,8 @@ class Row(NamedTuple):
 def cells_of(line: str) -> Iterator[str]:
     for cell in re.split("  +", line):
         text = "" if cell == "''" else cell.replace(" | ", "\n")
-        yield text.encode("latin-1", "backslashreplace").decode("unicode_escape")
+        text = text.encode("latin-1", "backslashreplace").decode("unicode_escape")
+        yield re.sub(r"(.)\{(\d+)\}", lambda found: found[1] * int(found[2]), text)
 
 
 def table(name: str) -> Iterator[dict[str, str]]:

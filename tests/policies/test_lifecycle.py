@@ -68,7 +68,6 @@ def at(seconds: float) -> str:
 def fields_in(cell: str) -> dict[str, list[str]]:
     """Return the header fields of a cell of ``conformance/2.4-caching.txt``."""
     text = re.sub(r"\{([+-]\d+)\}", lambda found: at(int(found[1])), cell)
-    text = re.sub(r"(.)\{(\d+)\}", lambda found: found[1] * int(found[2]), text)
     lines = [line.split(":", 1) for line in text.splitlines()]
     names = {name for name, _ in lines}
     return fields_of(

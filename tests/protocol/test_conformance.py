@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from scrapy_rep.protocol import GYM2008, MK1996, RFC9309, Dialect, Rule, parse
-from tests.conformance import Row, params, verdicts
+from tests.conformance import Row, params, table, verdicts
 from tests.fuzz.run import fuzz
 
 from . import reference
@@ -56,23 +56,15 @@ def test_the_rule_that_a_verdict_names(file, agent, url, line, reason):
 
 
 @pytest.mark.parametrize(
-    ("file", "agent", "url", "expected"),
-    [
-        pytest.param(
-            *values[:3], [answer == "yes" for answer in values[3:]], id=case.id
-        )
-        for case in params(
-            "dialects", "file", "agent", "url", "RFC9309", "GYM2008", "MK1996"
-        )
-        for values in [case.values]
-    ],
+    "row", [pytest.param(row, id=row["name"]) for row in table("dialects")]
 )
-def test_dialects(file, agent, url, expected):
-    for origin in ("",) if "://" in url else ("", "https://example.com"):
-        policies = [
-            parse(file, dialect=dialect) for dialect in (RFC9309, GYM2008, MK1996)
-        ]
-        assert [policy.allowed(origin + url, agent) for policy in policies] == expected
+def test_dialects(row):
+    url = row["url"]
+    for dialect in (RFC9309, GYM2008, MK1996):
+        policy = parse(row["file"], dialect=dialect)
+        allowed = row[dialect.name.upper()] == "yes"
+        for origin in ("",) if "://" in url else ("", "https://example.com"):
+            assert policy.allowed(origin + url, row["agent"]) is allowed, dialect
 
 
 @pytest.mark.parametrize(

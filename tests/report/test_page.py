@@ -259,16 +259,9 @@ def test_the_policy_lets_in_what_is_ours_and_nothing_else(tmp_path):
 
 def test_what_is_left_out_is_said(tmp_path):
     records = list(crawl(4000, 60))
-    page = shown(
-        tmp_path,
-        *records,
-        {"type": "later", "time": START},
-        hosts=20,
-        detailed=5,
-        files=2,
-        runs=0,
-        sources=0,
-    )
+    later = {"type": "later", "time": START}
+    most = {"hosts": 20, "detailed": 5, "files": 2, "runs": 0, "sources": 0}
+    page = shown(tmp_path, *records, later, **most)
     found = outline(page)
     for sentence in (
         "20 of 60 hosts are listed: those with short gaps first",

@@ -77,12 +77,10 @@ def test_the_agent_decides(agent, allowed):
 
 @coroutine_test
 async def test_everything_can_be_asked():
-    robots = robots_for(TEXT, agent="ExampleBot")
+    robots: Any = robots_for(TEXT, agent="ExampleBot")
     ruling = robots.ruling(f"{SITE}/")
-    assert ruling is not None
     assert (ruling.action, ruling.interval) == (Action.SEND, 2.0)
     forbidden = robots.ruling(f"{SITE}/cart/")
-    assert forbidden is not None
     assert forbidden.action is Action.REFUSE
     assert robots.policy(SITE) is not None
     assert robots.sitemaps(SITE) == (f"{SITE}/sitemap.xml",)
@@ -102,7 +100,6 @@ async def test_everything_can_be_asked():
         (page, "no", ["http://t/"]),
     ):
         said = robots.preferences(asked)
-        assert said is not None
         assert (said.of("train-ai").answer, said.of("search").answer) == (
             training,
             "yes",

@@ -50,7 +50,7 @@ def snapshot(url: str, **more: Any):
     return snapshot_of(**whole | {"url": f"{url}/robots.txt"} | more)
 
 
-def known_of(origin: str, kept, settings) -> Known:
+def known_of(origin: str, kept, settings) -> Any:
     stands = standing_of(kept, START + 1, settings)
     known = Known(origin, policy_of(kept, stands.state, settings), stands, None)
     known.copy = copy_of(known, kept, settings)
@@ -63,10 +63,10 @@ async def write_sample(path: Path) -> None:
     downloader = SimpleNamespace(active=set())
     crawler.spider = Pages()
     crawler.engine = SimpleNamespace(downloader=downloader)
-    crawl = Crawl.of(crawler)
+    crawl: Any = Crawl.of(crawler)
     clock = (START + 0.1234567 * number for number in count())
-    crawl.events.at = lambda moment: next(clock)  # type: ignore[method-assign]
-    crawl.agents.of = lambda *_: ("ExampleBot/1.0", "other")  # type: ignore[method-assign]
+    crawl.events.at = lambda moment: next(clock)
+    crawl.agents.of = lambda *_: ("ExampleBot/1.0", "other")
     crawl.collect_evidence()
     tell, settings, agent = crawl.events.tell, crawl.settings, "ExampleBot/1.0"
 
@@ -86,7 +86,6 @@ async def write_sample(path: Path) -> None:
     known = {origin: known_of(origin, one, settings) for origin, one in kept.items()}
     for origin, one in kept.items():
         copy = known[origin].copy
-        assert copy is not None
         tell(NewCopy(copy, facts_of(one)["body"]))
     for origin, path_, cause, enforced in [
         ("https://a.example", "/?q=1", None, True),
@@ -132,7 +131,6 @@ async def write_sample(path: Path) -> None:
     paid = "https://a.example/paid"
     tell(Demanded("a.example", paid, 402, "license", license_, "USD 0.01"))
     crawl.waits.left["parked"] = 7
-    assert crawl.audit is not None
     await crawl.audit.close("finished")
 
 

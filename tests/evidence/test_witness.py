@@ -59,7 +59,7 @@ class Gate:
         self.crawler.engine = SimpleNamespace(downloader=nothing)  # nor is it woken
         self.snapshot = snapshot
         self.gate = RepMiddleware.from_crawler(self.crawler)
-        self.crawl = Crawl.of(self.crawler)
+        self.crawl: Any = Crawl.of(self.crawler)
 
     async def judge(self, path: str, **meta: Any) -> Any:
         """Return the evidence on a request, which has nowhere to go."""
@@ -71,7 +71,6 @@ class Gate:
 
     async def audited(self) -> list[dict[str, Any]]:
         """End the audit, and return its decisions."""
-        assert self.crawl.audit is not None
         await self.crawl.audit.close("finished")
         path = self.crawler.settings["REP_AUDIT_URI"]
         return of_type("decision", records_of(path))

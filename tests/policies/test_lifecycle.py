@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import replace
 from email.utils import formatdate
+from typing import Any
 from zlib import crc32
 
 import pytest
@@ -178,7 +179,7 @@ def test_57_a_304_changes_only_what_it_says(outcomes, expected):
     assert lifetime_after(*outcomes) == expected
 
 
-def retry_in(outcome: Outcome, settings: Settings = SETTINGS) -> float:
+def retry_in(outcome: Outcome, settings: Settings = SETTINGS) -> Any:
     """Return for how many seconds an origin is left alone after a first failure."""
     return failures_of(snapshot_after(None, outcome, T0, settings)).retry_at - T0
 

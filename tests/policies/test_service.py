@@ -81,7 +81,7 @@ class Site:
         self.answer = answer or Answer()
         self.by_agent = by_agent
         self.asked: list[tuple[str, KeptAnswer | None]] = []
-        self.gate: Deferred[None] | None = None
+        self.gate: Any = None
         self.error: Exception | None = None
         self.under_way = 0
         self.most_under_way = 0
@@ -91,7 +91,6 @@ class Site:
         self.gate = Deferred()
 
     def release(self) -> None:
-        assert self.gate is not None
         gate, self.gate = self.gate, None
         gate.callback(None)
 

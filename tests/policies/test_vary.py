@@ -4,6 +4,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 from scrapy import Request
 from scrapy.utils.defer import deferred_from_coro, maybe_deferred_to_future
@@ -74,8 +76,7 @@ async def test_each_agent_has_a_copy_with_a_life_of_its_own(clock, make_store):
     assert await crawl.forbid(ONE, TWO) == "a b"
     await crawl.settle()
     assert site.asked_as == [ONE, TWO, ONE]
-    renewed = site.asked[-1][1]
-    assert renewed is not None
+    renewed: Any = site.asked[-1][1]
     assert renewed.etag == '"1"'
     # That of the other one expires and comes back, and is held while it is unreachable.
     clock.to(2 * DAY)

@@ -29,18 +29,10 @@ BLANK = "".join(
 )
 
 # Beyond RFC 9309: common misspellings are taken for the field that was meant.
-FIELDS = {
-    "user-agent": "user-agent",
-    "useragent": "user-agent",
-    "user agent": "user-agent",
-    "allow": "allow",
-    "disallow": "disallow",
-    "dissallow": "disallow",
-    "dissalow": "disallow",
-    "disalow": "disallow",
-    "diasllow": "disallow",
-    "disallaw": "disallow",
-}
+MISSPELT = "dissallow dissalow disalow diasllow disallaw"
+FIELDS = {name: name for name in ("user-agent", "allow", "disallow")}
+FIELDS |= {"useragent": "user-agent", "user agent": "user-agent"}
+FIELDS |= dict.fromkeys(MISSPELT.split(), "disallow")
 
 
 def allowed(body: bytes, url: str, *agent: str) -> bool:

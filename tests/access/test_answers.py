@@ -188,7 +188,6 @@ def test_what_is_no_unicode_can_be_kept():
 
 
 PAGE = "https://example.com/a/page"
-CHALLENGE = {"WWW-Authenticate": 'License error="invalid_request"'}
 
 
 def of(status: int, **headers: str) -> Demand | None:

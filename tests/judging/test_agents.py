@@ -18,6 +18,7 @@ from scrapy_rep.judging.target import (
 )
 from scrapy_rep.protocol.groups import name_of
 from scrapy_rep.settings import Settings
+from tests.conformance import params
 
 SENT = "Sent/1.0 (+https://example.com)"
 DEFAULT, OWN = "DEFAULT_REQUEST_HEADERS", "robotstxt_user_agent"
@@ -99,19 +100,7 @@ def test_tokens_that_are_not_in_a_header():
     assert (name_of("A"), name_of(("A", "B"))) == ("A", "A, B")
 
 
-@pytest.mark.parametrize(
-    ("host", "domain"),
-    [
-        ("example.com", "example.com"),
-        ("a.b.example.com", "example.com"),
-        ("a.example.co.uk", "example.co.uk"),
-        ("127.0.0.1", "127.0.0.1"),
-        ("::1", "::1"),
-        ("localhost", "localhost"),
-        ("co.uk", "co.uk"),
-        ("", ""),
-    ],
-)
+@pytest.mark.parametrize(("host", "domain"), params("2.3-origins", "name", "domain"))
 def test_registrable_domains(host, domain):
     assert domain_of(host) == domain
 

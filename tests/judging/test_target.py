@@ -23,6 +23,7 @@ from scrapy_rep.judging.target import (
     note_origin,
 )
 from scrapy_rep.protocol.printable import without_user
+from tests.conformance import params
 
 
 def parsed(url: str) -> str | None:
@@ -146,15 +147,8 @@ def test_a_slot_that_the_user_chose_stays_but_for_a_redirect(slot, more, kept):
 
 
 @pytest.mark.parametrize(
-    ("url", "meta", "host"),
-    [
-        (URL, {}, "a.example"),
-        ("https://a.example.:8080", {}, "a.example"),
-        (URL, PROXIED, "b.example"),
-        (URL, {"robotstxt_url": "ftp://c.example/"}, "c.example"),
-        ("data:,x", {}, ""),
-        ("ftp://c.example/x", {}, "c.example"),
-    ],
+    ("url", "instead", "host"), params("2.3-origins", "requested", "instead", "host")
 )
-def test_of_which_host_a_request_asks_something(url, meta, host):
+def test_of_which_host_a_request_asks_something(url, instead, host):
+    meta = {"robotstxt_url": instead} if instead else {}
     assert host_of(Request(url, meta=meta)) == host

@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     from scrapy_rep.store import KeptAnswer
 
 T0 = 1_800_000_000.0
-MINUTE, HOUR, DAY = 60.0, 3600.0, 86400.0
+HOUR, DAY = 3600.0, 86400.0
 ORIGIN = "https://example.com"
 NO_P = b"User-agent: *\nDisallow: /p\n"
 AGENT = "bot"

@@ -9,6 +9,8 @@ import pytest
 from scrapy_rep.protocol import GYM2008, Rule, parse
 from tests.conformance import params
 
+from . import reference
+
 
 @pytest.mark.parametrize(
     ("file", "url", "matches"),
@@ -50,6 +52,23 @@ def test_matching_is_in_the_order_of_deciding() -> None:
         assert lines_of(index.matching(url, "a")) == [2, 3]
     dots = parse("User-agent: *\nDisallow: /private\nAllow: /a\n")
     assert lines_of(dots.matching("/a/../private/x", "bot")) == [2]
+
+
+def test_many_literal_rules_with_nested_prefixes():
+    # Every second folder on the way down takes back what the one above it says.
+    rules = [
+        f"{'Allow' if depth % 2 else 'Disallow'}: /{'a/' * depth}"
+        for depth in range(1, 30)
+    ]
+    robots = "\n".join(["User-agent: *", *rules])
+    policy = parse(robots)
+    for depth in range(40):
+        url = f"/{'a/' * depth}b"
+        assert policy.allowed(url, "x") is reference.allowed(
+            robots.encode(), url, "x"
+        ), depth
+        rule = policy.verdict(url, "x").rule
+        assert (rule and rule.line) == (min(depth, 29) + 1 if depth else None)
 
 
 @pytest.mark.parametrize("number", [15, 150, 1500])

@@ -14,7 +14,7 @@ import scrapy_rep
 from scrapy_rep import Addon, RepMiddleware
 from scrapy_rep.gate.holding import BUILT_IN
 from tests.play import harvest
-from tests.utils import coroutine_test, crawl, make_crawler
+from tests.utils import coroutine_test, crawled
 
 DISALLOW_P = "User-agent: *\nDisallow: /p\n"
 
@@ -29,8 +29,7 @@ def names(crawler):
 
 @coroutine_test
 async def test_takes_the_place_of_the_built_in():
-    crawler = make_crawler()
-    await crawl(crawler)
+    crawler = await crawled()
     assert RepMiddleware in middlewares(crawler)
     assert "RobotsTxtMiddleware" not in names(crawler)
     assert crawler.settings.getbool("ROBOTSTXT_OBEY")
@@ -46,34 +45,30 @@ async def test_takes_the_place_of_the_built_in():
 )
 @coroutine_test
 async def test_every_way_to_name_it(addon):
-    crawler = make_crawler(ADDONS={addon: 500})
-    await crawl(crawler)
+    crawler = await crawled(ADDONS={addon: 500})
     assert RepMiddleware in middlewares(crawler)
 
 
 @pytest.mark.invariant8
 @coroutine_test
 async def test_the_users_settings_win():
-    crawler = make_crawler(
+    crawler = await crawled(
         ROBOTSTXT_OBEY=False, DOWNLOADER_MIDDLEWARES={RepMiddleware: 540}
     )
-    await crawl(crawler)
     assert crawler.settings.getbool("ROBOTSTXT_OBEY") is False
     assert crawler.settings["DOWNLOADER_MIDDLEWARES"][RepMiddleware] == 540
 
 
 @coroutine_test
 async def test_spider_middleware():
-    crawler = make_crawler()
-    await crawl(crawler)
+    crawler = await crawled()
     spidermws = crawler.engine.scraper.spidermw.middlewares
     order = [type(mw).__name__ for mw in spidermws]
     # pages of an error status are read before they are refused
     assert order.index("RepSpiderMiddleware") < order.index("HttpErrorMiddleware")
-    crawler = make_crawler(
+    crawler = await crawled(
         SPIDER_MIDDLEWARES={"scrapy_rep.pages.RepSpiderMiddleware": None}
     )
-    await crawl(crawler)
     spidermws = crawler.engine.scraper.spidermw.middlewares
     assert "RepSpiderMiddleware" not in [type(mw).__name__ for mw in spidermws]
 

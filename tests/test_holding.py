@@ -16,7 +16,7 @@ import scrapy_rep
 from scrapy_rep import RepMiddleware, SettingError
 from scrapy_rep.gate.holding import Holding, what_holds
 from tests.site import Site
-from tests.utils import Pages, coroutine_test, crawl, make_crawler
+from tests.utils import coroutine_test, crawled
 
 AGENT = "ExampleBot/1.0 (+https://example.com/bot)"
 ADDON = {"ADDONS": {"scrapy_rep.Addon": 500}}
@@ -199,8 +199,7 @@ def lines(caplog: Any) -> list[str]:
 async def test_a_crawl_tells_it_at_its_start(caplog):
     caplog.set_level(logging.INFO)
     with Site() as site:
-        crawler = make_crawler(Pages, USER_AGENT=AGENT)
-        await crawl(crawler, urls=[site.url("/")])
+        crawler = await crawled([site.url("/")], USER_AGENT=AGENT)
     told = [line for line in lines(caplog) if line.startswith("scrapy_rep ")]
     assert told == [what_holds(crawler.settings, crawler.spider).in_words()]
     assert lines(caplog)[0] == told[0]

@@ -131,6 +131,20 @@ async def crawl(crawler: Any, within: float = CRAWL_TIMEOUT, **kwargs: Any) -> A
     return crawler
 
 
+async def crawled(
+    urls: Iterable[str] = (),
+    spider: type[scrapy.Spider] | None = None,
+    within: float = CRAWL_TIMEOUT,
+    **given: Any,
+) -> Any:
+    """Crawl *urls* to the end, and return the crawler.
+
+    Names in capitals are settings, others are arguments of the *spider*.
+    """
+    settings = {name: given.pop(name) for name in [*given] if name.isupper()}
+    return await crawl(make_crawler(spider, **settings), within, urls=urls, **given)
+
+
 async def at_once(*crawls: Coroutine[Any, Any, Any]) -> None:
     """Run crawls at the same time."""
     if not is_reactor_installed():

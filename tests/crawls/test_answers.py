@@ -23,7 +23,7 @@ from tests.crawls.test_one_pace import HANDLERS, by_handler
 from tests.documents import page
 from tests.site import Reply, Site
 from tests.tls import server_context
-from tests.utils import Pages, coroutine_test, crawl, make_crawler
+from tests.utils import Pages, coroutine_test, crawl, crawled, make_crawler
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -189,8 +189,7 @@ def _copied(reply: Any) -> Any:
 
 async def outcome_of(site: Site, **settings: Any) -> tuple[str, Any]:
     """Crawl ``/p`` of *site*; return how it went, and the crawler."""
-    crawler = make_crawler(**{"REP_TIMEOUT": 20, **settings})
-    await crawl(crawler, urls=[site.url("/p")])
+    crawler = await crawled([site.url("/p")], **{"REP_TIMEOUT": 20, **settings})
     reached = [site.url(path) for path in site.paths if path == "/p"]
     return outcome_at(site.url("/p"), crawler.spider, reached)[0], crawler
 
@@ -455,8 +454,7 @@ async def test_33_charset_of_the_content_type():
     body = "User-agent: *\nDisallow: /\u043f\n".encode("koi8-r")
     headers = {"Content-Type": "text/plain; charset=koi8-r"}
     with Site({"/robots.txt": Reply(body, headers=headers)}) as site:
-        crawler = make_crawler()
-        await crawl(crawler, urls=[site.url("/%D0%BF"), site.url("/%C3%90")])
+        crawler = await crawled([site.url("/%D0%BF"), site.url("/%C3%90")])
     assert crawler.spider.got == [site.url("/%C3%90")]
 
 

@@ -106,8 +106,7 @@ def test_what_has_changed_is_shown_and_others_stay(tmp_path):
 def test_of_a_spider_with_its_start_urls(tmp_path):
     with Site({"/robots.txt": RULES}) as site:
         folder = project(
-            tmp_path,
-            "SPIDER_MODULES = ['its_spiders']\nREP_APPROVED = 'shop.lock'\n",
+            tmp_path, "SPIDER_MODULES = ['its_spiders']\nREP_APPROVED = 'shop.lock'\n"
         )
         (folder / "its_spiders.py").write_text(
             "import scrapy\n"

@@ -24,12 +24,7 @@ from scrapy_rep.events.of_hosts import NEWS_SECONDS, BackedOff, PutOff
 from scrapy_rep.events.stream import Stream
 from scrapy_rep.pacing.hosts import HOSTS
 from tests.play import play
-from tests.site import (
-    Hit,
-    Reply,
-    Site,
-    pages,
-)
+from tests.site import Hit, Reply, Site, pages
 from tests.utils import (
     SCRAPYS,
     Enough,
@@ -37,6 +32,7 @@ from tests.utils import (
     both_schedulers,
     coroutine_test,
     crawl,
+    crawled,
     make_crawler,
     sleep,
     with_files,
@@ -163,8 +159,7 @@ async def test_no_other_host_waits(scheduler):
 @coroutine_test
 async def test_built_in_asks_again_at_once():
     with Site({"/0": [busy(LONG), "fine"]}) as site:
-        crawler = make_crawler(ADDONS={}, ROBOTSTXT_OBEY=True, RETRY_TIMES=1)
-        await crawl(crawler, urls=pages(site, 1))
+        await crawled(pages(site, 1), ADDONS={}, ROBOTSTXT_OBEY=True, RETRY_TIMES=1)
         assert site.count("/0") == 2
 
 
@@ -434,11 +429,9 @@ async def test_what_comes_out_of_the_cache_parks_nothing(tmp_path, monkeypatch):
         "HTTPCACHE_IGNORE_HTTP_CODES": [],
     }
     with Site({"/0": busy(LONG)}) as site:
-        first = make_crawler(**settings)
-        await crawl(first, urls=pages(site, 1))
+        first = await crawled(pages(site, 1), **settings)
         HOSTS.forget_all()  # as in another process
-        second = make_crawler(**settings)
-        await crawl(second, urls=pages(site, 4))
+        second = await crawled(pages(site, 4), **settings)
         assert site.count("/0") == 1
     assert stats(first)["count"] == 1
     assert second.stats.get_value("httpcache/hit") == 1
@@ -482,8 +475,7 @@ async def test_a_crawl_that_ends_waits_for_nobody(settings, tmp_path):
         assert first.spider.failures == []
         # Where slots are parked is not kept from run to run.
         HOSTS.forget_all()  # as in another process
-        second = make_crawler(JOBDIR=str(tmp_path))
-        await crawl(second)
+        second = await crawled(JOBDIR=str(tmp_path))
     assert len(first.spider.got) < 6
     assert sorted(first.spider.got + second.spider.got) == pages(site, 6)
     assert "unsent" not in stats(first)
@@ -494,10 +486,7 @@ async def test_a_crawl_that_ends_waits_for_nobody(settings, tmp_path):
 async def test_what_can_go_back_to_no_queue_is_refused_when_the_crawl_ends():
     with Site({"/0": busy(LONG)}) as site:
         crawler = make_crawler(
-            BusyFirst,
-            SCHEDULER=SCRAPYS,
-            CLOSESPIDER_TIMEOUT=1,
-            RETRY_TIMES=1,
+            BusyFirst, SCHEDULER=SCRAPYS, CLOSESPIDER_TIMEOUT=1, RETRY_TIMES=1
         )
         await crawl(crawler, urls=pages(site, 5))
         assert len(site.hits) == 2
@@ -529,16 +518,11 @@ async def test_a_crawl_ends_while_robots_txt_waits(scheduler, tmp_path):
             else:
                 super().stop()
 
-    settings: dict[str, Any] = {
-        "JOBDIR": str(tmp_path),
-        "SCHEDULER": scheduler,
-    }
+    settings: dict[str, Any] = {"JOBDIR": str(tmp_path), "SCHEDULER": scheduler}
     with one, two:
-        first = make_crawler(Two, **settings)
-        await crawl(first, urls=[one.url("/0")])
+        await crawled([one.url("/0")], Two, **settings)
         assert two.paths == []
         HOSTS.forget_all()  # as in another process
-        second = make_crawler(**settings)
-        await crawl(second)
+        second = await crawled(**settings)
         # With Scrapy's queue it was waiting outside of that, and went back.
         assert second.spider.got == [two.url("/1")]

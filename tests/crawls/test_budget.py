@@ -12,12 +12,7 @@ from tests.fleet import Fleet, seed
 from tests.play import play
 from tests.redis_server import RedisServer
 from tests.site import Reply, Site, pages, some_sites
-from tests.utils import (
-    both_schedulers,
-    coroutine_test,
-    crawl,
-    with_files,
-)
+from tests.utils import both_schedulers, coroutine_test, crawl, with_files
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -22,6 +22,7 @@ from tests.utils import (
     both_schedulers,
     coroutine_test,
     crawl,
+    crawled,
     make_crawler,
 )
 
@@ -158,8 +159,7 @@ async def test_a_slot_that_lets_two_go_at_once(monkeypatch):
 
     monkeypatch.setattr(scrapys_downloader, "_schedule_coro", then_stand_still)
     with Site({"/robots.txt": DELAYED}) as site:
-        crawler = make_crawler(SCHEDULER=SCRAPYS)
-        await crawl(crawler, urls=pages(site, 5))
+        await crawled(pages(site, 5), SCHEDULER=SCRAPYS)
     assert len(site.hits) == 6
     assert min(gaps_between(site.hits)) >= DELAY
 
@@ -207,8 +207,7 @@ async def test_left_out_of_rep_obey(delay, obey, would):
     """What is left out, and would refuse, is judged and counted."""
     body = f"User-agent: *\nCrawl-delay: {delay}\nVisit-time: 0000-0000\n"
     with Site({"/robots.txt": body}) as site:
-        crawler = make_crawler(REP_OBEY=obey)
-        await crawl(crawler, urls=pages(site, 3))
+        crawler = await crawled(pages(site, 3), REP_OBEY=obey)
     assert len(crawler.spider.got) == 3  # without a delay the crawl has ended
     assert crawler.stats.get_value("rep/would_forbid") == would
     assert crawler.stats.get_value("rep/would_forbid/crawl_delay") == would

@@ -27,6 +27,7 @@ from tests.utils import (
     both_schedulers,
     coroutine_test,
     crawl,
+    crawled,
     make_crawler,
     sleep,
     until,
@@ -170,11 +171,7 @@ async def test_a_request_that_waits_in_the_downloader_is_still_sent(monkeypatch)
                 call_later(seconds, ended.append, True)
             return bool(site.hits)
 
-        crawler = make_crawler(
-            ends_when(stop),
-            REP_TIMEOUT=FOREVER,
-            SCHEDULER=SCRAPYS,
-        )
+        crawler = make_crawler(ends_when(stop), REP_TIMEOUT=FOREVER, SCHEDULER=SCRAPYS)
         await crawl(crawler, urls=[site.url("/0")])
     assert crawler.spider.got == [site.url("/0")]
 
@@ -213,10 +210,7 @@ async def test_nor_does_what_the_spider_itself_downloads_come_again_and_again(
 
     with Site() as site, Site(dict(HANGS), host="127.0.0.2") as hangs:
         crawler = make_crawler(
-            Downloads,
-            REP_TIMEOUT=FOREVER,
-            SCHEDULER=scheduler,
-            JOBDIR=str(tmp_path),
+            Downloads, REP_TIMEOUT=FOREVER, SCHEDULER=scheduler, JOBDIR=str(tmp_path)
         )
         await crawl(crawler, urls=[site.url("/0")])
     assert len(failures) == 1
@@ -314,8 +308,7 @@ async def test_a_host_that_fails_when_a_crawl_ends_is_not_said_to_be_parked(line
 
     Slow.lines = staticmethod(lines)
     with Site() as well, Site({"/0": fails}, host="127.0.0.2") as site:
-        crawler = make_crawler(Slow)
-        await crawl(crawler, urls=[well.url("/0"), site.url("/0")])
+        await crawled([well.url("/0"), site.url("/0")], Slow)
     (line,) = lines()[Slow.before :]
     assert line.startswith("In all: ")
 

@@ -237,10 +237,7 @@ async def test_pages_that_wait_for_a_large_file_lend_their_places(monkeypatch):
         return matching(policy, url, agent)
 
     monkeypatch.setattr(Policy, "matching", match_slowly)
-    with (
-        Site({"/robots.txt": LARGE}) as site,
-        some_sites(1, "# fine", 200) as [quick],
-    ):
+    with Site({"/robots.txt": LARGE}) as site, some_sites(1, "# fine", 200) as [quick]:
         urls = [site.url(f"/{number}") for number in range(4)]
         await quick_is_first(Late, urls, quick, begun=begun, free=free)
 

@@ -14,7 +14,7 @@ from scrapy.utils.test import get_crawler
 from scrapy_rep import RepSpiderMiddleware
 from scrapy_rep.engine.downloader import Starts
 from tests.site import Site
-from tests.utils import Pages, coroutine_test, crawl, make_crawler
+from tests.utils import Pages, coroutine_test, crawled
 
 DISALLOW_P = "User-agent: *\nDisallow: /p\n"
 OF_EACH_REQUEST = (
@@ -49,17 +49,14 @@ class Looking(Pages):
     [
         pytest.param(DISALLOW_P, set(), id="no pace to keep"),
         pytest.param(
-            "User-agent: *\nCrawl-delay: 0.1\n",
-            {Starts},
-            id="a pace to keep",
+            "User-agent: *\nCrawl-delay: 0.1\n", {Starts}, id="a pace to keep"
         ),
     ],
 )
 @coroutine_test
 async def test_signals_are_received_where_they_are_needed(robots, expected):
     with Site({"/robots.txt": robots}) as site:
-        crawler = make_crawler(Looking)
-        await crawl(crawler, urls=[site.url("/1"), site.url("/2")])
+        crawler = await crawled([site.url("/1"), site.url("/2")], Looking)
     assert len(crawler.spider.got) == 2
     assert crawler.spider.receivers == expected
 

@@ -28,7 +28,7 @@ from tests.crawls.test_answers import (
 )
 from tests.site import Reply, Site
 from tests.snapshots import snapshot_of
-from tests.utils import Pages, coroutine_test, crawl, make_crawler
+from tests.utils import coroutine_test, crawl, crawled, make_crawler
 
 SOON = 30.0  # seconds; a machine that is busy is slow, but a hang is longer
 BODY = RULES.encode()
@@ -239,8 +239,7 @@ async def test_a_body_longer_than_it_says():
     # of the next one either.
     reply = raw(RIGHT, body=BODY + b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n")
     with Site({"/robots.txt": reply}) as site:
-        crawler = make_crawler(Pages, REP_TIMEOUT=2)
-        await crawl(crawler, urls=[site.url("/p"), site.url("/q")])
+        await crawled([site.url("/p"), site.url("/q")], REP_TIMEOUT=2)
         assert site.paths == ["/robots.txt", "/q"]
 
 

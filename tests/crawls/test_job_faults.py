@@ -18,12 +18,8 @@ from scrapy_rep.exceptions import JobError
 from scrapy_rep.frontier import job_file as file
 from tests.crawls.kills import Killed, Web
 from tests.crawls.processes import TIMEOUT, wait_for_hit
-from tests.site import (
-    Reply,
-    Site,
-    pages,
-)
-from tests.utils import Enough, Pages, coroutine_test, crawl, make_crawler
+from tests.site import Reply, Site, pages
+from tests.utils import Enough, Pages, coroutine_test, crawl, crawled, make_crawler
 
 PAGES = 90
 SMALL = 20_000
@@ -111,10 +107,9 @@ async def test_a_file_system_without_shared_memory(tmp_path, monkeypatch, caplog
         got: list[str] = []
         for spider in (Enough, Pages):
             urls = [] if got else pages(site, 30)
-            crawler = make_crawler(
-                spider, JOBDIR=str(tmp_path / "job"), CONCURRENT_REQUESTS=1
+            crawler = await crawled(
+                urls, spider, JOBDIR=str(tmp_path / "job"), CONCURRENT_REQUESTS=1
             )
-            await crawl(crawler, urls=urls)
             got += crawler.spider.got
     assert sorted(got) == sorted(pages(site, 30))
     warnings = [r.getMessage() for r in caplog.records if r.levelname == "WARNING"]
@@ -163,11 +158,9 @@ async def test_exceptions_at_the_start(tmp_path, caplog):
         crawler = make_crawler(Pages, ITEM_PIPELINES={NoPipeline: 1}, **job)
         with pytest.raises(RuntimeError, match="no pipeline"):
             await crawl(crawler, urls=urls)
-        first = make_crawler(NoStart, **job)
-        await crawl(first, urls=urls)
+        first = await crawled(urls, NoStart, **job)
         assert sorted(first.spider.got) == urls[:2]
-        last = make_crawler(**job)
-        await crawl(last, urls=urls)
+        last = await crawled(urls, **job)
         assert sorted(last.spider.got) == urls
 
 
@@ -209,6 +202,5 @@ async def test_what_a_fast_stop_drops_is_sent_again(tmp_path):
         await crawl(first, urls=urls)
         dropped = len(first.spider.failures)
         assert dropped
-        last = make_crawler(Pages, **job)
-        await crawl(last)
+        last = await crawled(**job)
     assert sorted(first.spider.got + last.spider.got) == sorted(urls)

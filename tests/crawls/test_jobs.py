@@ -16,13 +16,7 @@ from scrapy.utils.misc import build_from_crawler
 from scrapy_rep.frontier.job_file import FILE_NAME
 from scrapy_rep.pacing.hosts import HOSTS
 from tests.site import Site, gaps_between, some_sites
-from tests.utils import (
-    DISK_QUEUES,
-    Pages,
-    coroutine_test,
-    crawl,
-    make_crawler,
-)
+from tests.utils import DISK_QUEUES, Pages, coroutine_test, crawl, crawled, make_crawler
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -98,8 +92,7 @@ async def test_stopped_twice(queues, tmp_path, caplog):
         is_ours = settings["JOBDIR"] and queues.get("SCHEDULER_DISK_QUEUE") != HandOver
         stops = [Stopped, Stopped] if is_ours else []
         for spider in (*stops, FromPages):
-            crawler = make_crawler(spider, **settings)
-            await crawl(crawler, urls=[] if crawlers else urls)
+            crawler = await crawled([] if crawlers else urls, spider, **settings)
             assert crawler.spider.failures == []
             assert crawler.stats.get_value("rep/unreadable") is None
             crawlers.append(crawler)

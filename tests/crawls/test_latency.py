@@ -10,13 +10,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests.site import Hit, Reply, Site, pages
-from tests.utils import (
-    Pages,
-    both_schedulers,
-    coroutine_test,
-    crawl,
-    make_crawler,
-)
+from tests.utils import Pages, both_schedulers, coroutine_test, crawl, make_crawler
 
 if TYPE_CHECKING:
     from collections.abc import Callable

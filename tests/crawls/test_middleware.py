@@ -16,13 +16,7 @@ from scrapy_rep.crawl import Crawl
 from scrapy_rep.signals import request_forbidden
 from tests.play import harvest
 from tests.site import Reply, Site
-from tests.utils import (
-    SCRAPYS,
-    Pages,
-    coroutine_test,
-    crawl,
-    make_crawler,
-)
+from tests.utils import SCRAPYS, Pages, coroutine_test, crawl, crawled, make_crawler
 
 DISALLOW_P = "User-agent: *\nDisallow: /p\n"
 RULES = {"/robots.txt": DISALLOW_P}
@@ -130,8 +124,7 @@ async def test_robotstxt_url_is_judged_in_place_of_the_requests():
                     path = request.url[-2:]
                     yield request.replace(meta={"robotstxt_url": target.url(path)})
 
-        crawler = make_crawler(Proxied)
-        await crawl(crawler, urls=[service.url("/?u=/p"), service.url("/?u=/q")])
+        crawler = await crawled([service.url("/?u=/p"), service.url("/?u=/q")], Proxied)
         assert [each.url for each in crawler.spider.failures] == [target.url("/p")]
         assert (service.paths, target.paths) == (["/?u=/q"], ["/robots.txt"])
 
@@ -274,10 +267,7 @@ async def test_at_most_so_many_requests_wait_in_the_middleware(monkeypatch):
             waiting -= 1
 
     with Site({"/robots.txt": Reply(DISALLOW_P, after=0.3)}) as site:
-        settings = {
-            "CONCURRENT_REQUESTS": 50,
-            "SCHEDULER": SCRAPYS,
-        }
+        settings = {"CONCURRENT_REQUESTS": 50, "SCHEDULER": SCRAPYS}
         crawler = make_crawler(None, **settings)
         policies: Any = Crawl.of(crawler).policies
         get, policies.get = policies.get, watched

@@ -25,6 +25,7 @@ from tests.utils import (
     at_once,
     coroutine_test,
     crawl,
+    crawled,
     make_crawler,
     traced,
     until,
@@ -154,11 +155,9 @@ async def test_crawls_that_start_and_end_at_different_times():
         urls = [another.url("/"), site.url("/p"), site.url("/q")]
         running = deferred_from_coro(crawl(lasting, urls=urls))
         await until(lambda: lasting.spider and lasting.spider.got)
-        asked_by = make_crawler()
-        await crawl(asked_by, urls=[site.url("/p"), site.url("/q")])
+        asked_by = await crawled([site.url("/p"), site.url("/q")])
         assert site.count("/robots.txt") == 1
-        later = make_crawler(Inner)
-        await crawl(later, urls=urls)
+        later = await crawled(urls, Inner)
         lasting.spider.goes_on = True
         await maybe_deferred_to_future(running)
         for each in (asked_by, later, lasting):

@@ -21,13 +21,7 @@ from scrapy_rep.engine.downloader import Departure
 from scrapy_rep.pacing import hosts
 from scrapy_rep.pacing.hosts import HOSTS
 from scrapy_rep.report.audit import Audit
-from tests.site import (
-    Reply,
-    Site,
-    gaps_between,
-    pages,
-    some_sites,
-)
+from tests.site import Reply, Site, gaps_between, pages, some_sites
 from tests.tls import server_context
 from tests.utils import (
     Pages,
@@ -35,6 +29,7 @@ from tests.utils import (
     both_schedulers,
     coroutine_test,
     crawl,
+    crawled,
     make_crawler,
 )
 
@@ -121,8 +116,7 @@ async def test_a_connection_that_is_slow_to_be_made(name, tmp_path):
     replies = {path: Reply("page", headers=closed) for path in ("/0", "/1", "/2")}
     robots = Reply("User-agent: *\nCrawl-delay: 0.8\n", headers=closed)
     with Site({"/robots.txt": robots, **replies}, tls=tls) as site:
-        crawler = make_crawler(DOWNLOAD_VERIFY_CERTIFICATES=False, **own)
-        await crawl(crawler, urls=pages(site, 3))
+        await crawled(pages(site, 3), DOWNLOAD_VERIFY_CERTIFICATES=False, **own)
     assert len(site.hits) == 4
     assert smallest_gap(site) >= 0.98 * 0.8
 
@@ -146,8 +140,7 @@ async def test_two_spiders_of_a_process(scheduler):
 async def test_a_spider_that_begins_when_another_one_has_ended():
     with Site({"/robots.txt": DELAYED}) as site:
         for start in (0, 2):
-            crawler = make_crawler()
-            await crawl(crawler, urls=pages(site, 2, start))
+            crawler = await crawled(pages(site, 2, start))
             assert_kept(crawler, 2, site)
 
 
@@ -259,8 +252,7 @@ async def test_a_host_behind_a_rendering_service_keeps_its_own():
                 for number in range(8):
                     yield scrapy.Request(service.url(f"/quick/{number}"))
 
-        crawler = make_crawler(Rendered)
-        await crawl(crawler)
+        crawler = await crawled(spider=Rendered)
         times = {hit.path: hit.seconds for hit in service.hits}
     assert len(crawler.spider.got) == 11
     of_slow = sorted(at for path, at in times.items() if "/slow/" in path)
@@ -398,8 +390,7 @@ async def test_a_function_that_gives_no_name(found, caplog):
         return found
 
     with Site({"/robots.txt": DELAYED}) as site:
-        crawler = make_crawler(REP_PACE_BY=name_of)
-        await crawl(crawler, urls=pages(site, 2))
+        crawler = await crawled(pages(site, 2), REP_PACE_BY=name_of)
     assert_kept(crawler, 2, site)
     told = [each for each in caplog.records if "REP_PACE_BY" in each.getMessage()]
     assert len(told) == 1

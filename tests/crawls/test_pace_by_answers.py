@@ -26,6 +26,7 @@ from tests.utils import (
     both_schedulers,
     coroutine_test,
     crawl,
+    crawled,
     make_crawler,
     with_files,
 )
@@ -204,8 +205,7 @@ class Silent(scrapys.Downloader):
 async def test_a_downloader_that_sends_no_signals():
     with Site({"/robots.txt": DELAYED}) as site:
         site.replies["/1"] = Reply(status=503, headers={"Retry-After": "1"})
-        crawler = make_crawler(DOWNLOADER=Silent)
-        await crawl(crawler, urls=pages(site, 3))
+        crawler = await crawled(pages(site, 3), DOWNLOADER=Silent)
     assert_kept(crawler, 2, site, delay=DELAY)
     assert crawler.stats.get_value("rep/backoff/count") == 1
 
@@ -229,7 +229,6 @@ class Opening(Pages):
 @coroutine_test
 async def test_what_is_asked_for_before_the_crawl_begins(way):
     with Site({"/robots.txt": DELAYED}) as site:
-        crawler = make_crawler(Opening, **way)
-        await crawl(crawler, urls=pages(site, 2))
+        await crawled(pages(site, 2), Opening, **way)
     assert len(site.hits) == 5
     assert smallest_gap(site) >= DELAY

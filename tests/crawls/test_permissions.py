@@ -15,14 +15,7 @@ from tests.commands.cli import robots
 from tests.commands.test_online import project
 from tests.play import harvest
 from tests.site import Reply, Site
-from tests.utils import (
-    InTurn,
-    Pages,
-    both_schedulers,
-    coroutine_test,
-    crawl,
-    make_crawler,
-)
+from tests.utils import InTurn, Pages, both_schedulers, coroutine_test, crawled
 
 WHY = "contract of 2026-11-02 with ACME, ticket 17"
 NOTHING = "User-agent: *\nDisallow: /\n"
@@ -81,8 +74,7 @@ async def test_only_the_host_that_is_named():
     with Site(FORBIDS, host=OTHER) as other, Site() as site:
         to_other = Reply(status=302, headers={"Location": other.url("/b")})
         site.replies = {**FORBIDS, "/a": to_other}
-        crawler = make_crawler(**allowing())
-        await crawl(crawler, urls=[site.url("/a"), other.url("/c")])
+        crawler = await crawled([site.url("/a"), other.url("/c")], **allowing())
         assert site.paths == ["/robots.txt", "/a"]
         assert other.paths == ["/robots.txt"]
     assert [type(each) for each in crawler.spider.failures] == [RobotsForbidden] * 2

@@ -15,19 +15,14 @@ from scrapy.utils.defer import deferred_from_coro
 from scrapy_rep import RobotsUnreachable
 from scrapy_rep.frontier.sqlite import look
 from scrapy_rep.policies.service import Policies
-from tests.site import (
-    Reply,
-    Site,
-    gaps_between,
-    pages,
-    some_sites,
-)
+from tests.site import Reply, Site, gaps_between, pages, some_sites
 from tests.utils import (
     SCRAPYS,
     Enough,
     Pages,
     coroutine_test,
     crawl,
+    crawled,
     make_crawler,
     sleep,
 )
@@ -58,8 +53,7 @@ async def test_one_origin_that_is_away_does_not_keep_the_others_of_its_host():
         urls = pages(there, 2) + pages(away, 1) + pages(there, 2, 2)
         await crawl(crawler, urls=urls, enough=4)
         assert sorted(crawler.spider.got) == pages(there, 4)
-        crawler = make_crawler(REP_UNREACHABLE_RETRY_DELAYS=[0.1])
-        await crawl(crawler, urls=urls)
+        crawler = await crawled(urls, REP_UNREACHABLE_RETRY_DELAYS=[0.1])
     assert len(crawler.spider.got) == 4
     assert len(crawler.spider.failures) == 1
 
@@ -103,8 +97,7 @@ async def test_who_has_no_robots_txt_waits_for_none(scheme, tmp_path, caplog):
         crawler = make_crawler(AllAtOnce)
         slot = {"download_slot": "of all of them"}
         await crawl(crawler, urls=urls, meta=slot, pages=1, answer=answer)
-        alone = make_crawler(AllAtOnce)
-        await crawl(alone, urls=[free], pages=1, answer=answer)
+        alone = await crawled([free], AllAtOnce, pages=1, answer=answer)
     assert in_time == [True]
     assert sorted(crawler.spider.got) == sorted(urls)
     assert alone.spider.got == [free]
@@ -123,8 +116,7 @@ async def test_what_was_in_a_job_waits_for_no_robots_txt_of_what_comes_now(tmp_p
 
     with Site() as before, Site({"/robots.txt": robots}) as now:
         urls = pages(before, 6)
-        first = make_crawler(Enough, **job)
-        await crawl(first, urls=urls)
+        first = await crawled(urls, Enough, **job)
         left = len(urls) - len(first.spider.got)
         second = make_crawler(LetAnswer, **job)
         await crawl(second, urls=[now.url("/0")], pages=left, answer=answer)
@@ -144,8 +136,7 @@ async def test_a_visit_time_that_opens(scheduler, monkeypatch, no_heartbeat):
     )
     body = "User-agent: *\nVisit-time: 0900-1000\n"
     with some_sites(1, body) as (site,):
-        crawler = make_crawler(SCHEDULER=scheduler)
-        await crawl(crawler, urls=pages(site, 3))
+        crawler = await crawled(pages(site, 3), SCHEDULER=scheduler)
     if scheduler == SCRAPYS:  # where they cannot wait, they are refused
         assert len(crawler.spider.failures) == 3
         assert site.count("/0") == 0
@@ -198,8 +189,7 @@ async def test_a_refresh_that_changes_the_delay():
     short = Reply(delay(0.1), headers={"Cache-Control": "max-age=1"})
     long = Reply(delay(0.3), headers={"Cache-Control": "max-age=100"})
     with some_sites(1, [short, long]) as (site,):
-        crawler = make_crawler(REP_MIN_AGE=1)
-        await crawl(crawler, urls=pages(site, 16))
+        crawler = await crawled(pages(site, 16), REP_MIN_AGE=1)
     assert len(crawler.spider.got) == 16
     hits = sorted(site.hits, key=lambda hit: hit.sent)
     places = [place for place, hit in enumerate(hits) if hit.path == "/robots.txt"]
@@ -217,10 +207,9 @@ async def test_a_refresh_that_changes_the_delay():
 async def test_a_refresh_does_not_queue_behind_pages(scheduler):
     robots = Reply(delay(0.15), headers={"Cache-Control": "max-age=1"})
     with some_sites(1, robots) as (site,):
-        crawler = make_crawler(
-            REP_MIN_AGE=1, SCHEDULER=scheduler, CONCURRENT_REQUESTS=8
+        crawler = await crawled(
+            pages(site, 24), REP_MIN_AGE=1, SCHEDULER=scheduler, CONCURRENT_REQUESTS=8
         )
-        await crawl(crawler, urls=pages(site, 24))
     assert len(crawler.spider.got) == 24
     asked = [number for number, path in enumerate(site.paths) if path == "/robots.txt"]
     # With Scrapy's queue 16 pages are in the downloader by then, and the next one, which finds
@@ -233,8 +222,7 @@ async def test_a_refresh_does_not_queue_behind_pages(scheduler):
 async def test_an_origin_that_heals(no_heartbeat, caplog):
     caplog.set_level("DEBUG", logger="scrapy_rep")
     with some_sites(1, [Reply(status=503), delay(0.1)]) as (site,):
-        crawler = make_crawler(REP_UNREACHABLE_RETRY_DELAYS=[0.5])
-        await crawl(crawler, urls=pages(site, 3))
+        crawler = await crawled(pages(site, 3), REP_UNREACHABLE_RETRY_DELAYS=[0.5])
         waited = site.hits[1].sent - site.hits[0].sent
     assert len(crawler.spider.got) == 3
     assert site.count("/robots.txt") == 2
@@ -293,8 +281,7 @@ async def test_an_answer_that_is_not_to_be_kept():
         "User-agent: *\nDisallow: /no", headers={"Cache-Control": "no-store"}
     )
     with some_sites(1, robots) as (site,):
-        crawler = make_crawler(REP_MIN_AGE=0)
-        await crawl(crawler, urls=[*pages(site, 3), site.url("/no")])
+        crawler = await crawled([*pages(site, 3), site.url("/no")], REP_MIN_AGE=0)
     assert len(crawler.spider.got) == 3
     assert len(crawler.spider.failures) == 1
     assert site.count("/robots.txt") <= 5
@@ -349,11 +336,9 @@ async def test_what_a_crawl_that_ends_does_not_ask_for_is_no_failure(tmp_path):
     settings: dict[str, Any] = {"JOBDIR": str(tmp_path), "REP_FETCH_CONCURRENCY": 1}
     with some_sites(8, Reply("# fine", after=0.2)) as sites:
         urls = [site.url("/0") for site in sites]
-        first = make_crawler(Enough, **settings, ITEM_PIPELINES={Slow: 1})
-        await crawl(first, urls=urls)
+        first = await crawled(urls, Enough, ITEM_PIPELINES={Slow: 1}, **settings)
         assert sum(site.count("/robots.txt") for site in sites) < 8
-        second = make_crawler(**settings)
-        await crawl(second, urls=[])
+        second = await crawled([], **settings)
     assert not second.spider.failures
     assert sorted(first.spider.got + second.spider.got) == sorted(urls)
 
@@ -370,6 +355,5 @@ async def test_what_no_queue_handed_out_goes_back_to_none():
             yield
 
     with some_sites(1, Reply(status=503)) as (site,):
-        crawler = make_crawler(Downloading, REP_UNREACHABLE_RETRY_DELAYS=[600])
-        await crawl(crawler)
+        crawler = await crawled(spider=Downloading, REP_UNREACHABLE_RETRY_DELAYS=[600])
     assert stat(crawler, "rep/forbidden/unreachable") == 1

@@ -11,13 +11,7 @@ from scrapy.dupefilters import RFPDupeFilter
 from scrapy.exceptions import DontCloseSpider
 
 from tests.site import Site, pages
-from tests.utils import (
-    SCRAPYS,
-    Pages,
-    coroutine_test,
-    crawl,
-    make_crawler,
-)
+from tests.utils import SCRAPYS, Pages, coroutine_test, crawl, crawled, make_crawler
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -126,8 +120,7 @@ async def test_a_filter_of_the_users(each_way):
     Lowers.calls = []
     with Site() as site:
         urls = [site.url(path) for path in ("/a", "/A", "/b", "/B", "/a")]
-        crawler = make_crawler(Filtered, DUPEFILTER_CLASS=Lowers, **each_way)
-        await crawl(crawler, urls=urls)
+        crawler = await crawled(urls, Filtered, DUPEFILTER_CLASS=Lowers, **each_way)
     assert sorted(crawler.spider.got) == [site.url("/a"), site.url("/b")]
     assert crawler.stats.get_value("dupefilter/filtered") == 3
     assert Lowers.calls == ["open", "finished"]
@@ -208,8 +201,7 @@ class WhenIdle(Pages):
 async def test_a_spider_that_asks_for_more_when_it_is_idle(each_way):
     with Site() as site:
         urls = pages(site, 4)
-        crawler = make_crawler(WhenIdle, **each_way)
-        await crawl(crawler, urls=urls)
+        crawler = await crawled(urls, WhenIdle, **each_way)
     assert sorted(crawler.spider.got) == urls
     assert crawler.stats.get_value("finish_reason") == "finished"
 
@@ -217,9 +209,8 @@ async def test_a_spider_that_asks_for_more_when_it_is_idle(each_way):
 @coroutine_test
 async def test_a_crawl_that_is_to_end_after_some_pages(each_way):
     with Site() as site:
-        crawler = make_crawler(
-            CLOSESPIDER_PAGECOUNT=3, CONCURRENT_REQUESTS=1, **each_way
+        crawler = await crawled(
+            pages(site, 20), CLOSESPIDER_PAGECOUNT=3, CONCURRENT_REQUESTS=1, **each_way
         )
-        await crawl(crawler, urls=pages(site, 20))
     assert 2 <= len(crawler.spider.got) < 10  # the robots.txt counts, too
     assert crawler.stats.get_value("finish_reason") == "closespider_pagecount"

@@ -26,7 +26,7 @@ from tests.commands.cli import robots
 from tests.crawls.test_middleware import LEAKS_OF_SCRAPY
 from tests.play import play
 from tests.site import Reply, Site
-from tests.utils import Pages, coroutine_test, crawl, make_crawler
+from tests.utils import Pages, coroutine_test, crawled, make_crawler
 
 RULES = "User-agent: *\nDisallow: /private/\n"
 
@@ -164,8 +164,7 @@ async def test_only_the_owner_may_read_an_audit(tmp_path, name):
     before = os.umask(0)
     try:
         for _ in range(2):
-            crawler = make_crawler(REP_AUDIT_URI=str(tmp_path / "sub" / name))
-            await crawl(crawler, urls=[])
+            await crawled([], REP_AUDIT_URI=str(tmp_path / "sub" / name))
     finally:
         os.umask(before)
     files = list((tmp_path / "sub").iterdir())
@@ -249,15 +248,13 @@ async def test_urls_are_told_without_user_and_password(tmp_path, caplog):
     path = tmp_path / "audit.jsonl"
     with Site({"/robots.txt": RULES}) as site:
         start = site.origin.replace("://", "://me:s3c-r3t@")
-        crawler = make_crawler(
+        crawler = await crawled(
+            [start + "/@me", start + "/private/x", start + "/quiet"],
             Finds,
             REP_EVIDENCE=True,
             REP_AUDIT_URI=str(path),
             REP_PAGE_OBEY=["noindex", "nofollow"],
             DOWNLOADER_MIDDLEWARES={Answers: 900},
-        )
-        await crawl(
-            crawler, urls=[start + "/@me", start + "/private/x", start + "/quiet"]
         )
     refusal, _ = crawler.spider.failures  # and Twisted's
     records = [json.loads(line) for line in path.read_text().splitlines()]

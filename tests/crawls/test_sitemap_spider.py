@@ -14,7 +14,7 @@ from tests.documents import page
 from tests.play import harvest
 from tests.site import Reply, Site
 from tests.test_readme import items_of, spider
-from tests.utils import both_schedulers, coroutine_test, crawl, make_crawler, sleep
+from tests.utils import both_schedulers, coroutine_test, crawled, sleep
 
 DISALLOW_P = "User-agent: *\nDisallow: /p\n"
 NAMES_ONE = "Sitemap: /map.xml\n"
@@ -170,8 +170,7 @@ async def test_more_sites_than_are_waited_for_at_a_time(monkeypatch):
     monkeypatch.setattr("scrapy_rep.robots.ORIGINS_AHEAD", 2)
     with ExitStack() as stack:
         sites = [stack.enter_context(mapped(host=f"127.0.0.{n}")) for n in range(2, 9)]
-        crawler = make_crawler(Pages)
-        await crawl(crawler, urls=[site.url("/robots.txt") for site in sites])
+        crawler = await crawled([site.url("/robots.txt") for site in sites], Pages)
     assert sorted(crawler.spider.got) == sorted(site.url("/a") for site in sites)
 
 

@@ -8,7 +8,7 @@ import pytest
 
 from scrapy_rep.frontier.job_file import FILE_NAME
 from tests.site import Site, pages
-from tests.utils import SCRAPYS, Enough, coroutine_test, crawl, make_crawler
+from tests.utils import SCRAPYS, Enough, coroutine_test, crawled, make_crawler
 
 if TYPE_CHECKING:
     import logging
@@ -24,10 +24,8 @@ async def test_a_job_of_scrapys_goes_on_with_scrapys_scheduler(tmp_path, caplog)
     job: dict[str, Any] = {"JOBDIR": str(tmp_path), "CONCURRENT_REQUESTS": 1}
     with Site() as site:
         urls = pages(site, 10)
-        first = make_crawler(Enough, SCHEDULER=SCRAPYS, **job)
-        await crawl(first, urls=urls)
-        second = make_crawler(**job)
-        await crawl(second)
+        first = await crawled(urls, Enough, SCHEDULER=SCRAPYS, **job)
+        second = await crawled(**job)
     assert first.spider.got
     assert second.spider.got
     assert sorted(first.spider.got + second.spider.got) == sorted(urls)
@@ -40,16 +38,13 @@ async def test_a_job_of_ours_is_not_used_by_scrapys_and_that_is_said(tmp_path, c
     job: dict[str, Any] = {"JOBDIR": str(tmp_path), "CONCURRENT_REQUESTS": 1}
     with Site() as site:
         urls = pages(site, 10)
-        first = make_crawler(Enough, **job)
-        await crawl(first, urls=urls)
+        first = await crawled(urls, Enough, **job)
         assert not said(caplog, "is not used")
-        second = make_crawler(SCHEDULER=SCRAPYS, **job)
-        await crawl(second)
+        second = await crawled(SCHEDULER=SCRAPYS, **job)
         assert second.spider.got == []
         (warning,) = said(caplog, "is not used")
         assert warning.levelname == "WARNING"
-        third = make_crawler(**job)
-        await crawl(third)
+        third = await crawled(**job)
     assert sorted(first.spider.got + third.spider.got) == sorted(urls)
 
 

@@ -10,12 +10,7 @@ import pytest
 from scrapy_rep.pages import tdm_files
 from tests.play import harvest
 from tests.site import Reply, Site
-from tests.utils import (
-    InTurn,
-    Pages,
-    both_schedulers,
-    coroutine_test,
-)
+from tests.utils import InTurn, Pages, both_schedulers, coroutine_test
 
 FILE = "/.well-known/tdmrep.json"
 RESERVED = json.dumps([{"location": "/a", "tdm-reservation": 1}])

@@ -21,6 +21,7 @@ from tests.utils import (
     both_schedulers,
     coroutine_test,
     crawl,
+    crawled,
     make_crawler,
     sleep,
 )
@@ -230,8 +231,7 @@ async def test_a_crawl_with_nothing_but_parked_hosts_ends(told, tmp_path):
     settings["JOBDIR"] = str(tmp_path)
     with some_sites(2, visits(5)) as sites:
         sites[1].replies.clear()
-        crawler = make_crawler(**settings, REP_ALL_PARKED_MAX=60)
-        await crawl(crawler, urls=pages(sites))
+        crawler = await crawled(pages(sites), REP_ALL_PARKED_MAX=60, **settings)
         assert stat(crawler, "finish_reason") == "all_parked"
         assert len(crawler.spider.got) == 3
         assert stat(crawler, "rep/unsent/visit_time") == 3
@@ -242,8 +242,7 @@ async def test_a_crawl_with_nothing_but_parked_hosts_ends(told, tmp_path):
         assert "3 of them are in JOBDIR" in line
         assert one(told(), "The crawl ends, as nothing may be sent for longer")
         sites[0].replies.clear()  # welcome now
-        again = make_crawler(**settings)
-        await crawl(again)
+        again = await crawled(**settings)
         assert sorted(again.spider.got) == pages(sites[:1])
 
 
@@ -292,8 +291,7 @@ class Looking(Pages):
 @coroutine_test
 async def test_what_waits_is_said_on_the_spider_and_by_telnet(capsys):
     with some_sites(1, visits(5)) as (site,):
-        crawler = make_crawler(Looking, REP_VISIT_TIME_MAX=86400)
-        await crawl(crawler, urls=pages([site]))
+        crawler = await crawled(pages([site]), Looking, REP_VISIT_TIME_MAX=86400)
     ((host, why, until, requests),) = crawler.spider.seen
     assert (host, requests) == ("127.0.0.2", 3)
     assert why == "its robots.txt wants visits at another time"
@@ -314,8 +312,7 @@ async def test_what_waits_beside_the_polite_queue():
 
     with some_sites(1, "") as (site,):
         site.replies["/1"] = Reply("busy", 429, {"Retry-After": "1000"})
-        crawler = make_crawler(OneByOne, SCHEDULER=SCRAPYS)
-        await crawl(crawler, urls=pages([site], 2))
+        crawler = await crawled(pages([site], 2), OneByOne, SCHEDULER=SCRAPYS)
     (waiting,) = crawler.spider.seen
     assert waiting.why == "it is parked (429)"
     assert waiting.requests == 1

@@ -15,14 +15,7 @@ from scrapy.utils.httpobj import urlparse_cached
 from scrapy_rep import HostRefused
 from scrapy_rep.pacing.hosts import HOSTS, Health
 from tests.site import Hit, Reply, Site, pages
-from tests.utils import (
-    SCRAPYS,
-    Pages,
-    both_schedulers,
-    coroutine_test,
-    crawl,
-    make_crawler,
-)
+from tests.utils import SCRAPYS, Pages, both_schedulers, coroutine_test, crawled
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -30,14 +23,6 @@ if TYPE_CHECKING:
 
 def stat(crawler: Any, name: str) -> Any:
     return crawler.stats.get_value(f"rep/{name}", 0)
-
-
-async def crawled(
-    urls: list[str], spider: type[Pages] = Pages, meta: Any = None, **settings: Any
-) -> Any:
-    """Crawl *urls* to the end, and return the crawler."""
-    crawler = make_crawler(spider, **settings)
-    return await crawl(crawler, urls=urls, meta=meta)
 
 
 class Scripted(Site):

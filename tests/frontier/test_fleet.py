@@ -16,12 +16,7 @@ import redis
 
 from scrapy_rep.crawl import Crawl
 from scrapy_rep.exceptions import SettingError
-from scrapy_rep.frontier.redis_hosts import (
-    FleetBookings,
-    FleetStore,
-    facts_of,
-    learn,
-)
+from scrapy_rep.frontier.redis_hosts import FleetBookings, FleetStore, facts_of, learn
 from scrapy_rep.frontier.redis_server import (
     AWAY_ERRORS,
     CALL_SECONDS,
@@ -128,11 +123,7 @@ async def test_what_was_heard_counts_once(server, redis_server):
     shard = Shard(server)
     assert await shard.own()
     redis_server.client.script_flush()  # they are told anew
-    new = [
-        ("0\0a", b"f1", data(1)),
-        ("0\0a", b"f1", data(2)),
-        ("0\0a", b"", data(3)),
-    ]
+    new = [("0\0a", b"f1", data(1)), ("0\0a", b"f1", data(2)), ("0\0a", b"", data(3))]
     first = await shard.file(1, new)
     assert first == [0, 2]  # the second has the first one's fingerprint
     assert await shard.file(1, new) == first  # its answer was lost

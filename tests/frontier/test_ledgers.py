@@ -27,11 +27,7 @@ from tests.utils import coroutine_test
 if TYPE_CHECKING:
     from tests.frontier.waiting import Maker
 
-NAMES = [
-    "memory",
-    "SQLite",
-    pytest.param("Redis", marks=pytest.mark.only_asyncio),
-]
+NAMES = ["memory", "SQLite", pytest.param("Redis", marks=pytest.mark.only_asyncio)]
 
 
 @pytest.fixture

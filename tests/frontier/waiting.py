@@ -14,7 +14,7 @@ from scrapy_rep.crawl import Crawl
 from scrapy_rep.frontier import Frontier, MemoryLedger
 from scrapy_rep.frontier.job_file import JobFile
 from scrapy_rep.frontier.sqlite import SqliteLedger
-from tests.utils import coroutine_test, crawl, make_crawler, sleep
+from tests.utils import coroutine_test, crawled, make_crawler, sleep
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -44,8 +44,7 @@ async def on_crawler(body: Callable[[Any], Any], **kwargs: Any) -> Any:
         def parse(self, response):
             pass
 
-    crawler = make_crawler(Inside, **{"ROBOTSTXT_OBEY": False, **kwargs})
-    await crawl(crawler)
+    crawler = await crawled(spider=Inside, **{"ROBOTSTXT_OBEY": False, **kwargs})
     for error in raised:
         raise error
     return crawler

@@ -47,6 +47,7 @@ UTF_16 = "User-agent: *\nDisallow: /p".encode("utf-16")
         pytest.param(DISALLOW_P, OK, False, id="38-200"),
         pytest.param(Reply(status=403), DENIED, False, id="45-403"),
         pytest.param(Reply(reset=True), AWAY, False, id="48-reset"),
+        pytest.param(Reply(""), OK, True, id="54-200, empty"),
         pytest.param(Reply("", cut=9), AWAY, False, id="54-nothing of nine octets"),
         pytest.param(Reply("Allow: /", cut=9), AWAY, False, id="54-cut short"),
         pytest.param(redirect("/robots.txt"), NONE, True, id="41-redirect loop"),

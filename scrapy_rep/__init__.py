@@ -23,7 +23,6 @@ from scrapy_rep.protocol import __version__ as __version__
 
 if TYPE_CHECKING:
     from scrapy_rep.compat.scrapy_parser import RepRobotParser
-    from scrapy_rep.engine.downloader import Downloader
     from scrapy_rep.exceptions import (
         HostRefused,
         RobotsForbidden,
@@ -33,6 +32,7 @@ if TYPE_CHECKING:
     )
     from scrapy_rep.gate.addon import Addon
     from scrapy_rep.gate.browser import abort_disallowed
+    from scrapy_rep.gate.downloader import Downloader
     from scrapy_rep.gate.middleware import RepMiddleware
     from scrapy_rep.gate.scheduler import Scheduler
     from scrapy_rep.pages import RepSpiderMiddleware
@@ -65,7 +65,7 @@ __all__ = [
 
 _HOMES = {
     "Addon": "gate.addon",
-    "Downloader": "engine.downloader",
+    "Downloader": "gate.downloader",
     "RepMiddleware": "gate.middleware",
     "RepRobotParser": "compat.scrapy_parser",
     "RepSpiderMiddleware": "pages",

@@ -280,7 +280,7 @@ def may_send_again(request: Request, error: BaseException, before: Headers) -> b
 
 
 class Downloader(scrapys.Downloader):
-    """For DOWNLOADER: each request waits until its host may be asked, then goes to its handler."""
+    """Each request waits until its host may be asked, then goes to its handler."""
 
     def __init__(self, crawler: Crawler) -> None:
         self._places = 0

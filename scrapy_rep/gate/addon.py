@@ -12,7 +12,7 @@ from scrapy.utils.misc import load_object
 from scrapy_rep.crawl import Crawl
 from scrapy_rep.events.log import tell_plainly
 from scrapy_rep.events.of_requests import Told, Warned
-from scrapy_rep.gate.holding import BUILT_IN, NO_MIDDLEWARE, SCRAPYS_DOWNLOADER
+from scrapy_rep.gate.holding import BUILT_IN, SCRAPYS_DOWNLOADER, GateCheck
 from scrapy_rep.gate.middleware import RepMiddleware
 from scrapy_rep.pages import RepSpiderMiddleware
 from scrapy_rep.pages.tdm_files import TdmMiddleware
@@ -51,12 +51,14 @@ class Addon:
         tell_plainly()
         self._crawler = crawler
         self._crawl: Crawl | None = None
+        self._gate_check: GateCheck | None = None
         self._of_scheduler: Told | None = None
         """Told once there is a crawl, which has a log."""
 
     @classmethod
     def from_crawler(cls, crawler: Crawler) -> Self:
         addon = cls(crawler)
+        addon._gate_check = GateCheck.of(crawler)
         equip(crawler)  # here already, where it was made before its crawl begins
         crawler.signals.connect(addon._spider_opened, signals.spider_opened)
         return addon
@@ -68,10 +70,6 @@ class Addon:
         self._crawl = Crawl.of(self._crawler)
         if self._of_scheduler is not None:
             self._crawl.events.tell(self._of_scheduler)
-        # What does not obey at all has been told so by RepMiddleware.
-        obeys = self._crawler.settings.getbool("ROBOTSTXT_OBEY")
-        if obeys and self._crawler.get_downloader_middleware(RepMiddleware) is None:
-            self._crawl.events.warn_user(NO_MIDDLEWARE)
 
     def update_settings(self, settings: BaseSettings) -> None:
         """Set what is not the user's choice. Raises ``SettingError`` before anything else has begun."""

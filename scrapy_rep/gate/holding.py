@@ -6,10 +6,13 @@ from collections import Counter
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from scrapy import signals
 from scrapy.settings import SETTINGS_PRIORITIES
 from scrapy.utils.misc import load_object
 
+from scrapy_rep.crawl import Crawl
 from scrapy_rep.engine.downloader import ROBOTS_HOP
+from scrapy_rep.engine.tools import OneForEachCrawler
 from scrapy_rep.judging.target import EXEMPT_KEY, INSTEAD_KEY, Agents, Chooser
 from scrapy_rep.protocol import __version__, product_tokens
 from scrapy_rep.protocol.lint import notes_on_header
@@ -21,6 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
     from scrapy import Spider
+    from scrapy.crawler import Crawler
     from scrapy.settings import BaseSettings
 
     from scrapy_rep.events.stream import Stream
@@ -37,7 +41,7 @@ NOT_JUDGED = (
     "goes; to be told what would be refused, leave ROBOTSTXT_OBEY alone and set REP_OBEY = []"
 )
 NO_MIDDLEWARE = (
-    "No request is judged by a robots.txt, as RepMiddleware is not enabled in "
+    "No request is judged by {}, as RepMiddleware is not enabled in "
     "DOWNLOADER_MIDDLEWARES"
 )
 OWN_ROBOTS = (
@@ -136,15 +140,14 @@ def what_holds(
     """
     values = Settings.read(settings)
     middlewares = middlewares_of(settings)
-    judges = [path for path, kind in middlewares.items() if descends(kind, OUR_JUDGE)]
-    judge = judges[0] if judges else ""
+    judge = _judge_of(middlewares)
     obeys = settings.getbool("ROBOTSTXT_OBEY")
     agents = Agents(Chooser(settings, spider), values)
     warnings = mistakes_of(settings, middlewares.values())
     if not obeys:
         warnings.append(NOT_JUDGED)
     elif not judge:
-        warnings.append(NO_MIDDLEWARE)
+        warnings.append(_without_middleware(settings, middlewares))
     if has_robots_of_its_own(spider):
         warnings.append(OWN_ROBOTS)
     scheduler, queue = settings["SCHEDULER"], _queue_of(settings)
@@ -169,6 +172,34 @@ def what_holds(
         over_longest=values.crawl_delay_over_max,
         warnings=tuple(warnings),
     )
+
+
+class GateCheck(OneForEachCrawler):
+    """Warns whoever has a part of ours in use that no gate judges what is sent."""
+
+    def __init__(self, crawler: Crawler) -> None:
+        self._crawler = crawler
+        crawler.signals.connect(self._spider_opened, signals.spider_opened)
+
+    def _spider_opened(self) -> None:
+        settings = self._crawler.settings
+        middlewares = middlewares_of(settings)
+        # One that is enabled says itself if it does not judge.
+        if not _judge_of(middlewares):
+            warning = _without_middleware(settings, middlewares)
+            Crawl.of(self._crawler).events.warn_user(warning)
+
+
+def _judge_of(middlewares: dict[str, Any]) -> str:
+    """Return the import path of our gate; "": it is not enabled."""
+    found = (path for path, kind in middlewares.items() if descends(kind, OUR_JUDGE))
+    return next(found, "")
+
+
+def _without_middleware(settings: BaseSettings, middlewares: dict[str, Any]) -> str:
+    has_built_in = BUILT_IN in middlewares and settings.getbool("ROBOTSTXT_OBEY")
+    judge = "scrapy_rep" if has_built_in else "a robots.txt"
+    return NO_MIDDLEWARE.format(judge)
 
 
 def middlewares_of(settings: BaseSettings) -> dict[str, Any]:
@@ -247,6 +278,9 @@ def mistakes_of(settings: BaseSettings, middlewares: Iterable[Any]) -> list[str]
         "scrapy_rep reads robots.txt by itself. Remove the setting": parser
         != OUR_PARSER
         and settings.getpriority("ROBOTSTXT_PARSER"),
+        "REP_STORE_PATH is not used, as policies are kept in no file: to keep them there, set "
+        'REP_STORE = "sqlite"': settings.get("REP_STORE_PATH")
+        and Settings.read(settings).store in {None, "memory"},
         # Another policy, RFC2616Policy among them, asks again for what is not fresh.
         "HTTPCACHE keeps answers with 429 and 503, so that each retry gets the same answer "
         "from the cache. Set HTTPCACHE_IGNORE_HTTP_CODES = "

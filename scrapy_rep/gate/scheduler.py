@@ -16,6 +16,7 @@ from scrapy.utils.misc import build_from_crawler, load_object
 from scrapy_rep.crawl import Crawl
 from scrapy_rep.engine.tools import Alarm
 from scrapy_rep.frontier import Frontier, MemoryLedger
+from scrapy_rep.gate.holding import GateCheck
 from scrapy_rep.judging.target import NOTE_KEY, leave_behind
 
 if TYPE_CHECKING:
@@ -45,6 +46,7 @@ class Scheduler(BaseScheduler):
         assert crawler.stats is not None
         self._crawler = crawler
         self._crawl = Crawl.of(crawler)
+        self._gate_check = GateCheck.of(crawler)
         self._stats = crawler.stats
         self._counts: Counter[tuple[str, str]] = Counter()
         """What the stats were not told yet: four calls a page cost as much as all else here."""

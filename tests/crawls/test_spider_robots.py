@@ -84,12 +84,32 @@ async def test_where_it_is_not_asked_nothing_is_fetched(settings, tmp_path):
     assert not path.exists()
 
 
+BY_HAND: dict[str, Any] = {"ADDONS": {}, "ROBOTSTXT_OBEY": False}
+SCHEDULER = {"SCHEDULER": "scrapy_rep.Scheduler"}
+DOWNLOADER = {"DOWNLOADER": "scrapy_rep.Downloader"}
+BOTH = SCHEDULER | DOWNLOADER
+
+
+@pytest.mark.invariant9
+@pytest.mark.parametrize(
+    ("settings", "judge"),
+    [
+        ({"DOWNLOADER_MIDDLEWARES": {RepMiddleware: None}}, "a robots.txt"),
+        (BY_HAND | SCHEDULER, "a robots.txt"),
+        (BY_HAND | DOWNLOADER, "a robots.txt"),
+        (BY_HAND | BOTH | {"ROBOTSTXT_OBEY": True}, "scrapy_rep"),
+    ],
+    ids=["taken out", "scheduler alone", "downloader alone", "beside the built-in"],
+)
 @coroutine_test
-async def test_a_gate_that_was_taken_out_is_told(caplog):
-    await harvest({}, ["/"], DOWNLOADER_MIDDLEWARES={RepMiddleware: None})
+async def test_where_there_is_no_gate_it_is_told(settings, judge, caplog):
+    await harvest({}, ["/"], **settings)
     (warned,) = [r for r in caplog.records if "RepMiddleware" in r.message]
     assert warned.levelno == logging.WARNING
-    assert "RepMiddleware is not enabled in DOWNLOADER_MIDDLEWARES" in warned.message
+    assert warned.message == (
+        f"No request is judged by {judge}, as RepMiddleware is not enabled in "
+        "DOWNLOADER_MIDDLEWARES"
+    )
 
 
 @pytest.mark.parametrize("obeys", [True, False])

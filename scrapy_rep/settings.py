@@ -230,6 +230,8 @@ def hosts(value: Any) -> dict[str, dict[str, Any]]:
         if not isinstance(host, str) or not isinstance(own, Mapping):
             raise WrongError(expected)
         allows = "allow" in own
+        if "/" in host and not allows:
+            raise WrongError(f"{expected}; {shown(host)} is a URL, and no host")
         for name, its in own.items():
             if name not in OF_A_HOST:
                 strange = f"{shown(name)} is nothing that a host has"

@@ -95,6 +95,11 @@ def test_values_may_come_from_the_command_line():
         ("REP_HOSTS", ["a.example"], 'a dict such as {"example.com": {"budget": 100}}'),
         ("REP_HOSTS", "{", "or the same in JSON"),
         ("REP_HOSTS", {"a.example": 5}, "a dict such as"),
+        (
+            "REP_HOSTS",
+            {"http://a/": {"budget": 5}},
+            "'http://a/' is a URL, and no host",
+        ),
         ("REP_HOSTS", {"a.example": {"dely": 5}}, "'dely' is nothing that a host"),
         ("REP_HOSTS", {"a.example": {"delay": 5}}, 'delay needs an "allow" beside it'),
         ("REP_HOSTS", {"a.example": {"until": "2027-01-01"}}, 'until needs an "allow"'),

@@ -289,7 +289,9 @@ class Log:
         number, first = self._refused.total(), self._first_refusal
         if pages or waits.left or not 0 < number == self._warned:
             events.tell_user(self._sums(stats.get_value("rep/would_forbid", 0)))
-        if number and first is not None and not pages:
+        # What Scrapy's cache did with the others is not ours to tell.
+        by_cache = any(stats.get_value(f"httpcache/{did}") for did in ("hit", "ignore"))
+        if number and first is not None and not (pages or by_cache):
             those = f"each of the {number:,} requests was refused; the first"
             if number == 1:
                 those = "the one request was refused"

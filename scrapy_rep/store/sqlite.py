@@ -16,6 +16,8 @@ from scrapy.utils.job import job_dir
 from scrapy.utils.project import data_path
 
 from scrapy_rep.engine.tools import wait_for
+from scrapy_rep.exceptions import SettingError
+from scrapy_rep.protocol.printable import describe_error
 from scrapy_rep.settings import DAY, DEFAULTS, Settings
 from scrapy_rep.store import Store, pack, unpack
 
@@ -36,6 +38,9 @@ FILE_NAME = "robots.sqlite"
 APPLICATION_ID = 0x5245_5039  # REP9
 SCHEMA_VERSION = 3
 BUSY_SECONDS = 10.0
+FILE_START = b"SQLite format 3\0"
+SUFFIXES = frozenset({".sqlite", ".sqlite3", ".db"})
+"""Of files that nothing else is in, so that one that does not begin as SQLite is damaged."""
 SCHEMA = (
     "DROP TABLE IF EXISTS robots",  # of an earlier version: it is fetched again
     """CREATE TABLE robots (
@@ -165,19 +170,31 @@ class SqliteStore(Store, SqliteFile):
         self._wall_at_zero = time() - monotonic()
         self._writes = 0
         self._file: tuple[int, int] | None = None  # what the path was when opened
-        self._closed = False
+        self._closed = self._was_usable = False
         self._worker = ThreadPoolExecutor(1, "scrapy_rep.store")
         try:
             self._worker.submit(self._work, lambda db: None).result()
         except BaseException:
             self._worker.shutdown()
             raise
+        self._was_usable = True
 
     @classmethod
     def from_crawler(cls, crawler: Crawler) -> Self:
         settings = Settings.of(crawler)
-        path = settings.store_path or _path(crawler.settings)
-        return cls(path, settings.unreachable_max)
+        path, job = settings.store_path, crawler.settings["JOBDIR"]
+        try:
+            return cls(path or _path(crawler.settings), settings.unreachable_max)
+        except (OSError, StoreError, sqlite3.Error) as error:
+            if path:
+                expected = f"a file to keep policies in ({describe_error(error, path)})"
+                raise SettingError("REP_STORE_PATH", path, expected) from error
+            if job:
+                expected = (
+                    f"a folder to keep the crawl in ({describe_error(error, job)})"
+                )
+                raise SettingError("JOBDIR", job, expected) from error
+            raise
 
     async def get(self, origin: str) -> Snapshot | None:
         return await self._do(_get, origin)
@@ -233,6 +250,8 @@ class SqliteStore(Store, SqliteFile):
     def _replace(self, error: sqlite3.DatabaseError) -> None:
         if _identity(self.path) != self._file:
             return  # another crawl was faster: what is there now is its new file
+        if not self._was_usable and not _may_be_a_database(self.path):
+            raise StoreError(f"{self.path} is no database: {self.advice}") from error
         aside = set_aside(self.path)
         logger.warning(
             "%s is damaged (%s). It is now %s; what it knew will be fetched again.",
@@ -258,6 +277,11 @@ def _used_until(snapshot: Snapshot) -> float:
         0.0 if answer is None else answer.checked + max(answer.lifetime, answer.grace),
         0.0 if failures is None else failures.retry_at,
     )
+
+
+def _may_be_a_database(path: Path) -> bool:
+    with path.open("rb") as file:
+        return path.suffix in SUFFIXES or file.read(len(FILE_START)) == FILE_START
 
 
 def _identity(path: Path) -> tuple[int, int] | None:

@@ -222,6 +222,17 @@ async def test_spiders_that_run_together_are_named(told, caplog):
     assert told()[-1].startswith("Nothing was fetched: ")
 
 
+@coroutine_test
+async def test_what_the_cache_has_or_refuses_is_not_said_to_be_refused_by_us(
+    told, tmp_path, monkeypatch
+):
+    monkeypatch.chdir(tmp_path)  # where the HTTP cache is
+    cache: Any = {"HTTPCACHE_ENABLED": True, "HTTPCACHE_IGNORE_MISSING": True}
+    with some_sites(1, "User-agent: *\nDisallow: /no\n") as (site,):
+        await crawl(make_crawler(**cache), urls=[site.url("/no"), site.url("/a")])
+    assert told()[-1] == "In all: 0 requests sent; 1 refused (1 by a rule)"
+
+
 # At the end
 
 

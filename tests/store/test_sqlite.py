@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import random
+import re
 import sqlite3
 import subprocess
 import sys
@@ -14,6 +15,8 @@ import pytest
 from scrapy.utils.defer import deferred_from_coro
 from scrapy.utils.test import get_crawler
 
+from scrapy_rep.crawl import Crawl
+from scrapy_rep.exceptions import SettingError
 from scrapy_rep.store import pack
 from scrapy_rep.store import sqlite as sqlite_module
 from scrapy_rep.store.sqlite import (
@@ -26,7 +29,7 @@ from tests.forking import Forked
 from tests.snapshots import changed, snapshot_of
 from tests.store.test_stores import FAILING, GOOD, ORIGIN
 from tests.store.writer import ORIGINS, is_whole, number_of, own, sample
-from tests.utils import coroutine_test, sleep
+from tests.utils import coroutine_test, make_crawler, sleep
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -370,6 +373,32 @@ async def test_a_damaged_file_is_moved_aside(path, caplog, damage, first):
     assert str(path) in warning
     aside = path.with_name("robots.sqlite.damaged-1")
     assert first or aside.read_bytes() == damaged
+
+
+@pytest.mark.parametrize(
+    ("settings", "said"),
+    [
+        (
+            {"REP_STORE": "sqlite", "REP_STORE_PATH": "notes.txt"},
+            "REP_STORE_PATH is 'notes.txt'",
+        ),
+        (
+            {"REP_STORE": "sqlite", "REP_STORE_PATH": "."},
+            "REP_STORE_PATH is '.', expected a file",
+        ),
+        ({"JOBDIR": "notes.txt"}, "JOBDIR is 'notes.txt', expected a folder to keep"),
+    ],
+)
+def test_what_is_no_store_is_left_as_it_is_and_its_setting_named(
+    settings, said, tmp_path, monkeypatch
+):
+    monkeypatch.chdir(tmp_path)
+    notes = tmp_path / "notes.txt"
+    notes.write_text("Mine.")
+    with pytest.raises(SettingError, match=re.escape(said)):
+        _ = Crawl.of(make_crawler(**settings)).store
+    assert [*tmp_path.iterdir()] == [notes]
+    assert notes.read_text() == "Mine."
 
 
 @coroutine_test

@@ -11,7 +11,7 @@ from scrapy.spiders import SitemapSpider
 from scrapy.utils.defer import deferred_from_coro, maybe_deferred_to_future
 from twisted.internet.defer import Deferred, DeferredQueue
 
-from scrapy_rep.access import origin_of, robots_url
+from scrapy_rep.access import origin_of, robots_url, some_origin_of
 from scrapy_rep.crawl import Crawl
 from scrapy_rep.engine.tools import sleep
 from scrapy_rep.judging.page import preferences_of, read_page
@@ -103,10 +103,7 @@ class Robots:
         policy that then holds. Raises ``ValueError`` if *url* is not an absolute http or
         https URL.
         """
-        if (origin := origin_of(url)) is None:
-            raise ValueError(
-                f"url is {mask_uri(url)!r}, expected an absolute http or https URL"
-            )
+        origin = some_origin_of(url)
         return (await self._parts.policies.get(origin, Request(url))).policy
 
     async def settle(self, request: Request) -> Policy:

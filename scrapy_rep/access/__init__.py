@@ -21,53 +21,33 @@ from contextlib import suppress
 from functools import lru_cache
 from ipaddress import IPv4Address, IPv6Address, IPv6Network
 from typing import TYPE_CHECKING, NamedTuple
-from urllib.parse import quote, unquote, urljoin, urlsplit
+from urllib.parse import SplitResult, quote, unquote, urljoin, urlsplit
 
 from scrapy_rep.access.answers import (
     NO_FIELDS,
     REDIRECT_STATUSES,
-    Access,
-    HeaderFields,
     access_of,
     all_values,
     decode_body,
     first_value,
-    header_fields,
     policy_after,
 )
+from scrapy_rep.access.answers import Access as Access
+from scrapy_rep.access.answers import HeaderFields as HeaderFields
+from scrapy_rep.access.answers import header_fields as header_fields
 from scrapy_rep.protocol import RFC9309
 from scrapy_rep.protocol.decoding import MAX_SIZE
 from scrapy_rep.protocol.paths import (
     DEFAULT_PORTS,
     MAX_NAME_CHARACTERS,
     normal_origin,
-    origin_from,
-    origin_of,
     split_port,
 )
-from scrapy_rep.protocol.printable import without_user
+from scrapy_rep.protocol.paths import origin_of as origin_of
+from scrapy_rep.protocol.printable import mask_uri, without_user
 
 if TYPE_CHECKING:
     from scrapy_rep.protocol import Dialect, Policy
-
-__all__ = [
-    "Access",
-    "Answer",
-    "Exchange",
-    "HeaderFields",
-    "Limits",
-    "Outcome",
-    "Request",
-    "Validators",
-    "header_fields",
-    "host_in",
-    "is_private",
-    "normal_origin",
-    "origin_from",
-    "origin_of",
-    "redirect_target",
-    "robots_url",
-]
 
 MAX_PORT = 65535
 URI_CHARACTERS = "%/?:@!$&'()*+,;=~"
@@ -94,6 +74,14 @@ def robots_url(origin: str) -> str:
     return f"{origin}/robots.txt"
 
 
+def some_origin_of(url: str, name: str = "url") -> str:
+    """As ``origin_of``. Raises ``ValueError``, in which the URL has this *name*, where there is none."""
+    if (origin := origin_of(url)) is None:
+        expected = "expected an absolute http or https URL"
+        raise ValueError(f"{name} is {mask_uri(url)!r}, {expected}")
+    return origin
+
+
 def redirect_target(base: str, location: str) -> str:
     """The absolute URL that a redirect from *base* to *location* leads to.
 
@@ -111,14 +99,19 @@ def redirect_target(base: str, location: str) -> str:
     try:
         parts = urlsplit(urljoin(base, location.strip()))
         host, port = _host_and_port(parts.scheme, parts.netloc)
-        query = f"?{parts.query}" if parts.query else ""
-        rest = quote((parts.path or "/") + query, safe=URI_CHARACTERS)
+        rest = path_sent(parts)
     except ValueError as error:
         why = error if shown == location else "it has a user"
         raise ValueError(f"redirect to {told}: {why}") from None
     if is_private(host) and not is_private(urlsplit(base).hostname or ""):
         raise ValueError(f"redirect from a public host to the private {told}")
     return f"{normal_origin(parts.scheme, f'{host}:{port}')}{rest}"
+
+
+def path_sent(parts: SplitResult) -> str:
+    """Path and query of a URL in ASCII, as a client sends them."""
+    query = f"?{parts.query}" if parts.query else ""
+    return quote((parts.path or "/") + query, safe=URI_CHARACTERS)
 
 
 def _host_and_port(scheme: str, authority: str) -> tuple[str, str]:

@@ -10,7 +10,7 @@ from http.client import HTTPConnection, HTTPSConnection
 from urllib.parse import ParseResult, SplitResult
 
 from scrapy_rep import protocol
-from scrapy_rep.access import MAX_REDIRECTS, origin_of, robots_url
+from scrapy_rep.access import MAX_REDIRECTS, robots_url, some_origin_of
 from scrapy_rep.compat.robotexclusionrulesparser import (
     RobotExclusionRulesParser,
     RobotFileParserLookalike,
@@ -18,7 +18,6 @@ from scrapy_rep.compat.robotexclusionrulesparser import (
 from scrapy_rep.compat.urllib_fetch import fetch
 from scrapy_rep.compat.urllib_robotparser import Face, RobotFileParser
 from scrapy_rep.protocol import GYM2008, MK1996, Policy
-from scrapy_rep.protocol.printable import mask_uri
 
 __all__ = [
     "GYM2008",
@@ -62,11 +61,7 @@ def get(
     no http or https site.
     """
     url = _url_of(source) if isinstance(source, HTTPConnection) else _text(source)
-    origin = origin_of(url)
-    if origin is None:
-        raise ValueError(
-            f"source is {mask_uri(url)!r}, expected an absolute http or https URL"
-        )
+    origin = some_origin_of(url, "source")
     answer = fetch(robots_url(origin), user_agent, timeout, redirects)
     return Parser(answer.policy(), user_agent)
 

@@ -20,7 +20,7 @@ from ssl import PROTOCOL_TLS_CLIENT, SSLContext, SSLSocket, create_default_conte
 from time import monotonic
 from typing import Any
 from urllib.error import URLError
-from urllib.parse import quote, urlsplit
+from urllib.parse import urlsplit
 from urllib.request import (
     HTTPHandler,
     HTTPSHandler,
@@ -30,10 +30,9 @@ from urllib.request import (
 )
 
 from scrapy_rep import access
-from scrapy_rep.access import URI_CHARACTERS, Access, Outcome, origin_of
+from scrapy_rep.access import Access, Outcome, path_sent, some_origin_of
 from scrapy_rep.access.answers import access_of
 from scrapy_rep.protocol.decoding import MAX_SIZE
-from scrapy_rep.protocol.printable import mask_uri
 
 TIMEOUT_SECONDS = 30.0
 """For one request, to the last octet; each redirect is another request."""
@@ -55,16 +54,9 @@ def fetch(
     *timeout* is in seconds, for each request; ``None``: 30. Raises ``ValueError`` where *url* is
     not an absolute http or https URL.
     """
-    origin = origin_of(url)
-    if origin is None:
-        raise ValueError(
-            f"url is {mask_uri(url)!r}, expected an absolute http or https URL"
-        )
-    parts = urlsplit(url)
-    query = f"?{parts.query}" if parts.query else ""
-    path = quote((parts.path or "/") + query, safe=URI_CHARACTERS)
+    asked = some_origin_of(url) + path_sent(urlsplit(url))
     limits = LIMITS._replace(max_redirects=max_redirects)
-    exchange = access.Exchange(origin + path, limits)
+    exchange = access.Exchange(asked, limits)
     while exchange.outcome is None:
         try:
             answer = _ask(exchange.request, user_agent, timeout or TIMEOUT_SECONDS)

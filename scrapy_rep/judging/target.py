@@ -10,9 +10,10 @@ from urllib.parse import urlsplit
 from scrapy import Request
 from scrapy.utils.httpobj import urlparse_cached
 
-from scrapy_rep.access import host_in, normal_origin, origin_from, origin_of
+from scrapy_rep.access import host_in, origin_of
 from scrapy_rep.exceptions import SettingError
 from scrapy_rep.protocol import product_tokens
+from scrapy_rep.protocol.paths import normal_origin, origin_from
 from scrapy_rep.protocol.printable import without_user
 from scrapy_rep.settings import check_agent
 

@@ -11,7 +11,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scrapy import Request
 
-from scrapy_rep.access import origin_from
 from scrapy_rep.exceptions import SettingError
 from scrapy_rep.judging.target import (
     EXEMPT_KEY,
@@ -22,6 +21,7 @@ from scrapy_rep.judging.target import (
     leave_behind,
     note_origin,
 )
+from scrapy_rep.protocol.paths import origin_from
 from scrapy_rep.protocol.printable import without_user
 from tests.conformance import params
 

@@ -12,12 +12,15 @@ Exception
     ├── SettingError         a setting, attribute or meta key has a wrong value; a ValueError
     ├── JobError             the job in JOBDIR cannot be begun; a RuntimeError
     └── RedisStartError      the Redis server cannot be used, and a crawl begins; a RuntimeError
+Beside them
+└── Pickled                  whoever is made of more than a message
 
 Exceptions that only our own code catches stand in the room that raises them.
 """
 
 from __future__ import annotations
 
+from inspect import signature
 from typing import TYPE_CHECKING
 
 from scrapy.exceptions import IgnoreRequest
@@ -34,7 +37,15 @@ if TYPE_CHECKING:
     from scrapy_rep.protocol import Verdict
 
 
-class RobotsRefused(IgnoreRequest):
+class Pickled(Exception):
+    """Is pickled as what it was made of, which its attributes are."""
+
+    def __reduce__(self) -> tuple[object, ...]:
+        kind = type(self)
+        return kind, tuple(getattr(self, name) for name in signature(kind).parameters)
+
+
+class RobotsRefused(Pickled, IgnoreRequest):
     """A request is not sent; ``reason`` says why in words.
 
     ``url`` is the URL that was judged, ``origin`` the origin whose robots.txt decided, and
@@ -49,9 +60,6 @@ class RobotsRefused(IgnoreRequest):
         self.verdict = verdict
         self.reason = explain(verdict)
         super().__init__(f"{self.says}: {self.reason}: {without_user(url)}")
-
-    def __reduce__(self) -> tuple[object, ...]:
-        return type(self), (self.url, self.origin, self.verdict)
 
 
 class RobotsForbidden(RobotsRefused):
@@ -68,7 +76,7 @@ class HostRefused(RobotsRefused):
     says = "Not sent"
 
 
-class StillParked(IgnoreRequest):
+class StillParked(Pickled, IgnoreRequest):
     """A request was not sent: the crawl ends while its host is parked.
 
     ``url`` is its URL, ``seconds`` for how long the host would still be parked.
@@ -82,11 +90,8 @@ class StillParked(IgnoreRequest):
             f"ending: {without_user(url)}"
         )
 
-    def __reduce__(self) -> tuple[object, ...]:
-        return type(self), (self.url, self.seconds)
 
-
-class NotNow(IgnoreRequest):
+class NotNow(Pickled, IgnoreRequest):
     """A request was not sent: it would have to wait, and REP_WAIT is off.
 
     ``url`` is its URL; its ``host`` must not be asked for ``seconds``.
@@ -99,15 +104,12 @@ class NotNow(IgnoreRequest):
         self.reason = f"{host} is not to be asked for {duration(seconds)}"
         super().__init__(f"Not sent, as {self.reason}: {without_user(url)}")
 
-    def __reduce__(self) -> tuple[object, ...]:
-        return type(self), (self.url, self.host, self.seconds)
-
 
 class PlainError(Exception):
     """What a user has done, in a message that says all; the log shows it in one line."""
 
 
-class SettingError(PlainError, ValueError):
+class SettingError(Pickled, PlainError, ValueError):
     """A wrong ``value``: ``name`` says where it stands, ``expected`` what should stand there."""
 
     def __init__(self, name: str, value: object, expected: str) -> None:
@@ -116,21 +118,15 @@ class SettingError(PlainError, ValueError):
         self.expected = expected
         super().__init__(f"{name} is {shown(value)}, expected {expected}")
 
-    def __reduce__(self) -> tuple[object, ...]:
-        return type(self), (self.name, self.value, self.expected)
-
 
 class JobError(PlainError, RuntimeError):
     """The job in JOBDIR cannot begin: another crawl uses it, or its file cannot be opened."""
 
 
-class RedisStartError(PlainError, RuntimeError):
+class RedisStartError(Pickled, PlainError, RuntimeError):
     """A crawl cannot begin: its Redis server is away or refuses it. The message says what to do."""
 
     def __init__(self, server: str, why: str) -> None:
         self.server = server
         self.why = why
         super().__init__(f"Redis at {mask_uri(server)}: {why}")
-
-    def __reduce__(self) -> tuple[object, ...]:
-        return type(self), (self.server, self.why)

@@ -21,6 +21,7 @@ from scrapy_rep.engine.tools import OneForEachCrawler, at_prompt
 from scrapy_rep.exceptions import SettingError
 from scrapy_rep.protocol import GYM2008, MK1996, RFC9309, Dialect
 from scrapy_rep.protocol.decoding import MAX_SIZE
+from scrapy_rep.protocol.language import PACE_VALUES
 from scrapy_rep.protocol.preferences import PURPOSES
 from scrapy_rep.protocol.printable import shown
 
@@ -34,10 +35,9 @@ if TYPE_CHECKING:
 Check = Callable[[Any], Any]
 
 DIALECTS = {"rfc9309": RFC9309, "gym2008": GYM2008, "mk1996": MK1996}
-PACE_ORDER = ("crawl-delay", "request-rate", "visit-time")
-PACE_DIRECTIVES = frozenset(PACE_ORDER)
+PACE_DIRECTIVES = frozenset(PACE_VALUES)
 """What in a robots.txt concerns our speed."""
-DIRECTIVES = ("disallow", *PACE_ORDER, "retry-after", "back-off")
+DIRECTIVES = ("disallow", *PACE_VALUES, "retry-after", "back-off")
 PAGE_RULES = ("nofollow", "noindex")
 FLAGS = {"true": True, "1": True, "false": False, "0": False}
 DAY = 86400.0

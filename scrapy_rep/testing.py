@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from math import inf
 from time import time
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
@@ -12,7 +11,6 @@ from scrapy.settings import Settings as ScrapySettings
 from scrapy_rep.judging.ruling import Judge
 from scrapy_rep.judging.target import Agents, Chooser
 from scrapy_rep.policies import Known
-from scrapy_rep.policies.lifecycle import Standing, State
 from scrapy_rep.protocol import parse
 from scrapy_rep.robots import Robots
 from scrapy_rep.settings import Settings
@@ -57,7 +55,7 @@ class _OneFile:
         return False
 
     def peek(self, origin: str, page: object) -> Known:
-        return Known(origin, self._policy, Standing(State.FRESH, inf, inf), None)
+        return Known(origin, self._policy)
 
     async def get(self, origin: str, page: object) -> Known:
         return self.peek(origin, page)

@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from datetime import time as ClockTime
 from functools import lru_cache
-from math import inf
 from operator import itemgetter
 from time import time
 from typing import TYPE_CHECKING, Any
@@ -24,7 +23,6 @@ from scrapy_rep.commands.terminal import (
 from scrapy_rep.judging.ruling import CRAWL_DELAY, Action, Judge, objection_to_pace
 from scrapy_rep.judging.target import Agents, Chooser
 from scrapy_rep.policies import Known
-from scrapy_rep.policies.lifecycle import Standing, State
 from scrapy_rep.protocol import product_tokens
 from scrapy_rep.protocol.decoding import show_octets
 from scrapy_rep.protocol.lint import NUMBERS, notes_on_header
@@ -73,8 +71,7 @@ def tell(typed: Typed, settings: ScrapySettings, screen: Screen) -> int:
     for header in typed.agent if typed.is_lint else ():
         answers.take_notes("User-Agent", notes_on_header(header))
     for name in typed.files:
-        policy = policy_in(name, ours)
-        known = Known("", policy, Standing(State.FRESH, inf, inf), None)
+        known = Known("", policy_in(name, ours))
         shown = "(standard input)" if name == STDIN_NAME else name
         copy: Answer = {"asked": shown, "came_by": "file", "hops": []}
         for url in [""] if typed.whole else all_urls(typed.url):

@@ -28,6 +28,7 @@ import re
 from collections import OrderedDict
 from dataclasses import dataclass
 from enum import Enum
+from math import inf
 from operator import attrgetter
 from typing import TYPE_CHECKING, Generic, NamedTuple, TypeVar
 from zlib import crc32
@@ -93,9 +94,12 @@ class Standing(NamedTuple):
     """How an origin stands at one moment."""
 
     state: State
-    ask_at: float
-    until: float
+    ask_at: float = inf
+    until: float = inf
     """When this standing ends, asked or not."""
+
+
+FOR_EVER = Standing(State.FRESH)
 
 
 def standing_of(snapshot: Snapshot | None, now: float, settings: Settings) -> Standing:
@@ -359,7 +363,7 @@ requests would wait for ever for one if nobody knew how often it has failed."""
 class Known:
     origin: str
     policy: Policy
-    standing: Standing
+    standing: Standing = FOR_EVER
     answer_id: object = None
     """``None``: no answer decides."""
     key: str = ""

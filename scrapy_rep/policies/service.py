@@ -5,7 +5,6 @@ from __future__ import annotations
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
 from functools import partial
-from math import inf
 from time import monotonic
 from typing import TYPE_CHECKING, Any
 
@@ -349,7 +348,7 @@ class Policies:
         if self._cache.get(origin) is None:
             self._events.count("origins")
         policy = Policy.disallow_all("robots.txt depends on the User-Agent")
-        known = Known(origin, policy, Standing(State.UNKNOWN, inf, inf), varies=True)
+        known = Known(origin, policy, Standing(State.UNKNOWN), varies=True)
         known.snapshot = Snapshot(varies_at=self.now())
         self._cache.keep(known)
         return known

@@ -18,11 +18,9 @@ from scrapy_rep.protocol.language import (
     BLANKS_OF_ASCII,
     CONTENT_SIGNAL,
     CONTENT_USAGE,
-    CRAWL_DELAY,
     FIELD_NAMES,
     LINE_MARGIN,
-    REQUEST_RATE,
-    VISIT_TIME,
+    PACE_VALUES,
     field_and_value,
     sitemaps_in,
     split_record,
@@ -45,8 +43,7 @@ RECORD_LINE = (
     rf"(?ai)\n{LINE_MARGIN}(?:{RULE_FIELD}|site[- ]?map|crawl[- ]?delay)"
     rf"(?=[{BLANK_CLASS}:])[^\n]*"
 )
-PACE_FIELDS = {CRAWL_DELAY, REQUEST_RATE, VISIT_TIME}
-RECORDS_OF_RUNS = {*PACE_FIELDS, CONTENT_USAGE, CONTENT_SIGNAL}
+RECORDS_OF_RUNS = {*PACE_VALUES, CONTENT_USAGE, CONTENT_SIGNAL}
 RECORD_OF_RUN = re.compile(
     rf"(?ai)\n{LINE_MARGIN}(?:crawl[- ]?delay|request-rate|visit-time|content-usage"
     rf"|content-signal)(?=[{BLANK_CLASS}:])[^\n]*"
@@ -165,7 +162,7 @@ def paces_among(text: str, sections: Iterable[Section]) -> list[tuple[str, str]]
         record
         for section in sections
         for record in records_of_run(text, section)
-        if record[0] in PACE_FIELDS
+        if record[0] in PACE_VALUES
     ]
 
 

@@ -91,10 +91,8 @@ def describe_error(error: Exception, uri: str) -> str:
     return text
 
 
-def shorten(text: str) -> str:
-    if len(text) <= MAX_CHARACTERS:
-        return text
-    return f"{text[: MAX_CHARACTERS - 3]}..."
+def shorten(text: str, most: int = MAX_CHARACTERS) -> str:
+    return text if len(text) <= most else f"{text[: most - 3]}..."
 
 
 def explain(verdict: Verdict) -> str:

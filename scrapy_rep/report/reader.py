@@ -16,9 +16,8 @@ from functools import lru_cache
 from json import JSONDecoder, dumps
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
-from urllib.parse import urlsplit
 
-from scrapy_rep.access import origin_of
+from scrapy_rep.access import host_in, origin_of
 from scrapy_rep.events import (
     KINDS,
     as_octets,
@@ -28,7 +27,7 @@ from scrapy_rep.events import (
     of_requests,
 )
 from scrapy_rep.events.of_requests import FORMAT
-from scrapy_rep.protocol.printable import without_user
+from scrapy_rep.protocol.printable import shorten, without_user
 
 if TYPE_CHECKING:
     import io
@@ -93,9 +92,7 @@ def fault(record: object) -> str:
 
 
 def _wrong(name: str, value: object, expected: str) -> str:
-    shown = "missing" if value is None else ascii(value)
-    if len(shown) > 60:
-        shown = f"{shown[:57]}..."
+    shown = "missing" if value is None else shorten(ascii(value), 60)
     return f"{name} is {shown}, expected {expected}"
 
 
@@ -251,7 +248,7 @@ def _locate(record: Record, fields: Container[str]) -> None:
         end = url.find("/", HOST_START)
         origin = _origin_of(url[:end] if end > 0 else url)
     record["origin"] = origin
-    record["host"] = host or _host_of(origin or "")
+    record["host"] = host or host_in(origin or "") or origin or ""
 
 
 def size_of(names: Sequence[str]) -> int | None:
@@ -265,14 +262,6 @@ def _open(name: str) -> io.BufferedReader:
     if name == "-":
         return os.fdopen(os.dup(sys.stdin.fileno()), "rb")
     return Path(name).open("rb")
-
-
-@lru_cache(maxsize=MAX_SITES)
-def _host_of(origin: str) -> str:
-    try:
-        return urlsplit(origin).hostname or origin
-    except ValueError:
-        return origin
 
 
 def _write_out_surrogates(record: Record) -> None:

@@ -273,6 +273,14 @@ def check_agent(name: str, value: Any) -> str | tuple[str, ...] | None:
     raise SettingError(name, value, expected)
 
 
+def whole_of(name: str, value: Any) -> int:
+    """Return *value* as Scrapy reads it, in one of its own settings."""
+    try:
+        return int(value)
+    except (TypeError, ValueError, OverflowError):
+        raise SettingError(name, value, "a whole number") from None
+
+
 def setting(default: Any, check: Check) -> Any:
     """Declare a field of Settings; the setting has its name after ``REP_``, in capitals.
 
@@ -413,7 +421,8 @@ class Settings(OneForEachCrawler):
         if found["deny_statuses"] is None:
             found["deny_statuses"] = frozenset(dialect.deny_statuses)
         if found["fetch_concurrency"] is None:
-            concurrent = settings.getint("CONCURRENT_REQUESTS") or 16  # 0: no limit
+            name = "CONCURRENT_REQUESTS"
+            concurrent = whole_of(name, settings.get(name, 16)) or 16  # 0: no limit
             found["fetch_concurrency"] = max(1, concurrent // 2)
         if found["store"] is None and found["fleet"] is None:
             # What was learned outlives the crawl where requests or pages do.
@@ -425,7 +434,10 @@ class Settings(OneForEachCrawler):
         return cls(
             **found,
             user_agent=check_agent("ROBOTSTXT_USER_AGENT", user_agent),
-            retried=frozenset(map(int, settings.getlist("RETRY_HTTP_CODES"))),
+            retried=frozenset(
+                whole_of("RETRY_HTTP_CODES", code)
+                for code in settings.getlist("RETRY_HTTP_CODES")
+            ),
         )
 
 

@@ -152,6 +152,12 @@ def test_wrong_values_are_named(name, value, expected):
     assert expected in message
 
 
+@pytest.mark.parametrize("name", ["CONCURRENT_REQUESTS", "RETRY_HTTP_CODES"])
+def test_wrong_values_of_scrapys_are_named(name):
+    with pytest.raises(SettingError, match=f"{name} is 'x', expected a whole number"):
+        read(**{name: "x"})
+
+
 @pytest.mark.parametrize("name", ["REP_MAX_REDIRECTS", "REP_EVIDENCE"])
 def test_values_that_cannot_be_shown(name):
     with pytest.raises(SettingError, match="is int that cannot be shown, expected"):

@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 import sys
 from importlib import import_module
+from traceback import print_exc
 from typing import TYPE_CHECKING
 
 from scrapy.commands import ScrapyCommand
@@ -50,7 +51,11 @@ class RobotsCommand(ScrapyCommand):
         from scrapy_rep.commands.terminal import read  # noqa: PLC0415
 
         assert self.settings is not None
-        self._typed = read(opts, args, self.settings)
+        try:
+            self._typed = read(opts, args, self.settings)
+        except Exception:  # noqa: BLE001 - of the project's spiders, see run
+            print_exc()
+            sys.exit(2)
         self.requires_crawler_process = self._typed.asks
         if self._typed.asks:
             from scrapy_rep.commands.project import ask, prepare  # noqa: PLC0415
@@ -59,7 +64,7 @@ class RobotsCommand(ScrapyCommand):
             self._typed.ask = ask
 
     def run(self, args: list[str], opts: argparse.Namespace) -> None:
-        from scrapy_rep.commands.terminal import Screen, fail  # noqa: PLC0415
+        from scrapy_rep.commands.terminal import Screen, complain, fail  # noqa: PLC0415
         from scrapy_rep.exceptions import SettingError  # noqa: PLC0415
 
         typed = self._typed
@@ -76,8 +81,15 @@ class RobotsCommand(ScrapyCommand):
             fail(f"{typed.word} needs {missing}. Type pip install {extra}.")
         except (SettingError, UsageError) as error:
             fail(str(error))
-        except BrokenPipeError:
-            # The reader of our output has seen enough ("| head"). Python would complain when
-            # it flushes standard output at its end.
+        except OSError as error:
+            self.exitcode = 2
+            if error.filename is not None:
+                fail(f"{error.filename}: {error.strerror}.")
+            if not isinstance(error, BrokenPipeError):
+                complain(f"Standard output cannot be written ({error.strerror}).")
+            # Else its reader has seen enough ("| head"). Python would complain when it flushes
+            # standard output at its end.
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        except Exception:  # noqa: BLE001 - Python would end with 1: "some are refused"
+            print_exc()
             self.exitcode = 2

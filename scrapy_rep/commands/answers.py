@@ -70,8 +70,11 @@ def tell(typed: Typed, settings: ScrapySettings, screen: Screen) -> int:
     screen.track(None, "URLs")
     for header in typed.agent if typed.is_lint else ():
         answers.take_notes("User-Agent", notes_on_header(header))
+    what = "robots.txt"
+    if typed.word == "lint":
+        what += ", a URL with its https://"
     for name in typed.files:
-        known = Known("", policy_in(name, ours))
+        known = Known("", policy_in(name, ours, what))
         shown = "(standard input)" if name == STDIN_NAME else name
         copy: Answer = {"asked": shown, "came_by": "file", "hops": []}
         for url in [""] if typed.whole else all_urls(typed.url):

@@ -25,6 +25,7 @@ from scrapy_rep.commands.terminal import (
     Answer,
     Row,
     Screen,
+    all_urls,
     complain,
     fail,
     open_named,
@@ -116,7 +117,7 @@ BLOCK = re.compile(r"(?m)^([^\s#].*)\n((?:(?:[ \t#].*)?\n)*)")
 def approve(typed: Typed, settings: ScrapySettings, screen: Screen) -> int:
     named = [url for name in URL_NAMES for url in getattr(typed.kind, name, None) or ()]
     urls = [str(url) for url in named if origin_of(str(url)) is not None]
-    urls = list(dict.fromkeys([*urls, *typed.url]))
+    urls = list(dict.fromkeys([*urls, *all_urls(typed.url)]))
     if not urls:
         fail("No URL is known. Type one, or --spider NAME of a spider with start_urls.")
     path = Path(typed.file)

@@ -65,6 +65,8 @@ SETTINGS_OF_A_QUESTION: dict[str, Any] = {
     "STATS_DUMP": False,
     "LOG_STDOUT": False,
     "ROBOTSTXT_OBEY": True,
+    # A spider that cannot be imported is asked about by nobody here.
+    "SPIDER_LOADER_WARN_ONLY": True,
 }
 
 

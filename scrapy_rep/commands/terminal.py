@@ -20,6 +20,7 @@ from scrapy.exceptions import UsageError
 from scrapy.spiderloader import get_spider_loader
 
 from scrapy_rep.access import origin_of
+from scrapy_rep.access.answers import decode_body
 from scrapy_rep.policies.agreed import SETTING
 from scrapy_rep.protocol import COMPILED, __version__, parse
 from scrapy_rep.protocol.decoding import MAX_SIZE
@@ -60,6 +61,8 @@ class Screen:
     """Writes to standard output; whatever a site wrote is made printable here."""
 
     def __init__(self, *, as_json: bool = False) -> None:
+        if sys.stdout is None:
+            fail("Standard output is closed.")
         self._out = sys.stdout
         if hasattr(self._out, "reconfigure"):
             self._out.reconfigure(errors="backslashreplace")  # whatever a site wrote
@@ -130,6 +133,8 @@ class Progress:
 
 
 def complain(line: str) -> None:
+    if sys.stderr is None:  # closed
+        return
     sys.stderr.write(f"{printable(line)}\n")
     sys.stderr.flush()
 
@@ -165,7 +170,9 @@ OF_HOSTS = ("block", "unblock", "purge")
 LOCK_NAME = "robots.lock"
 STDIN_NAME = "-"
 URL_WANTED = "an absolute http or https URL such as https://example.com/page"
-BARE_HOST = re.compile(r"(?:localhost|[\w-]+(?:\.[\w-]+)+\.?)(?::\d+)?(?=[/?#]|\Z)")
+BARE_HOST = re.compile(
+    r"(?:localhost|\[[0-9A-Fa-f:.]+\]|[\w-]+(?:\.[\w-]+)+\.?)(?::\d+)?(?=[/?#]|\Z)"
+)
 """The begin of a URL as people type it, without its scheme."""
 
 
@@ -317,6 +324,8 @@ def faults(typed: Typed, places: Sequence[str]) -> Iterator[str]:
         yield from faults_of_fleet(typed)
     elif typed.word == "report" and not (typed.output or typed.json or typed.csv):
         yield "No page is named. Type -o FILE, or -o - for standard output."
+    elif typed.word == "approve" and typed.file == STDIN_NAME:
+        yield "What is approved is kept in a file. Type --file FILE, with a name."
 
 
 def faults_of_fleet(typed: Typed) -> Iterator[str]:
@@ -335,18 +344,36 @@ def with_scheme(url: str) -> str:
     return f"https://{url}" if BARE_HOST.match(url) else url
 
 
-def open_named(name: str, what: str = "robots.txt") -> BinaryIO:
+def standard_input() -> BinaryIO:
+    if sys.stdin is None:
+        raise UsageError("Standard input is closed.")
+    return sys.stdin.buffer
+
+
+def open_named(name: str, what: str) -> BinaryIO:
+    if name == STDIN_NAME:
+        return standard_input()
     try:
-        return sys.stdin.buffer if name == STDIN_NAME else Path(name).open("rb")
+        return Path(name).open("rb")
     except OSError as error:
-        why = f"The file {name!r} cannot be read ({error.strerror or error})"
-        raise UsageError(f"{why}. Type the name of a {what}, or -.") from None
+        raise unreadable(name, error.strerror or error, what) from None
 
 
-def policy_in(name: str, settings: Settings) -> Policy:
+def unreadable(name: str, why: object, what: str) -> UsageError:
+    wanted = f"Type the name of a {what}, or -"
+    return UsageError(f"The file {name!r} cannot be read ({why}). {wanted}.")
+
+
+def policy_in(name: str, settings: Settings, what: str = "robots.txt") -> Policy:
     """Return the policy in a robots.txt; what no crawler reads is not read."""
-    with open_named(name) as file:
-        return parse(file.read(MAX_SIZE + 1), dialect=settings.dialect)
+    with open_named(name, what) as file:
+        body = file.read(MAX_SIZE + 1)
+    try:
+        # As a crawl would: where it is packed, it has no rules as it is.
+        body = decode_body(body, "", limit=MAX_SIZE + 1, cut=len(body) > MAX_SIZE)
+    except ValueError as error:
+        raise unreadable(name, error, what) from None
+    return parse(body, dialect=settings.dialect)
 
 
 def url_of(line: bytes) -> str:
@@ -364,6 +391,6 @@ def all_urls(given: Iterable[str]) -> Iterator[str]:
     """Return the URLs of the command line, with those of standard input in their place."""
     for url in given:
         if url == STDIN_NAME:
-            yield from filter(None, map(url_of, sys.stdin.buffer))
+            yield from filter(None, map(url_of, standard_input()))
         else:
-            yield with_scheme(url)
+            yield url_of(os.fsencode(url))  # whose octets may be no text here

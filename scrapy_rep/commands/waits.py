@@ -134,7 +134,7 @@ def tell_fleet(typed: Typed, settings: ScrapySettings, screen: Screen) -> int:
             if queue.exists():
                 return tell_of(queue, typed, screen)
     except AWAY_ERRORS as error:
-        why = refusal_of(error) or f"it cannot be reached: {error}"
+        why = refusal_of(error) or f"it cannot be reached: {str(error).rstrip('.')}"
         raise UsageError(f"Redis at {server}: {why}.") from None
     except ValueError as error:  # which may tell a part of the password
         raise UsageError(

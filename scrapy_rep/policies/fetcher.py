@@ -440,12 +440,18 @@ def is_of_own_code(
     return kind_of(error) == type(error).__name__
 
 
+OF_TWISTED = re.compile(
+    r"\[?<twisted\.python\.failure\.Failure (twisted\.internet\.error\.)?|>\]?(?=$|, )"
+)
+"""What its lists of errors have around the words."""
+
+
 def described(error: Exception) -> str:
     """Its kind, or its name and what it says."""
     name, kind = type(error).__name__, kind_of(error)
     if kind not in {name, LOST}:
         return kind
-    words = describe_error(error)
+    words = OF_TWISTED.sub("", describe_error(error))
     return words if words == name else f"{name}: {words}"
 
 

@@ -72,6 +72,15 @@ def _written(output: str, audits: Sequence[str]) -> Iterator[TextIO]:
         raise AuditError("output", output, "an audit", "another file")
     if path.is_dir():
         raise AuditError("output", output, "a directory", "a file to write")
+    if path.exists() and not path.is_file():
+        # A device or a pipe, such as /dev/null: a file must not take its place.
+        try:
+            with path.open("w", encoding="utf-8", newline="\n") as out:
+                yield out
+        except OSError as error:
+            raise AuditError("output", output, error.strerror, "more room") from None
+        return
+    path = path.resolve()  # what a link names is replaced, not the link
     part = path.with_name(f"{path.name}.part")
     try:
         with part.open("w", encoding="utf-8", newline="\n") as out:

@@ -133,8 +133,11 @@ class Reader:
         """File, line, and what is wrong, of the first MAX_TROUBLES broken lines."""
 
     def read(self, names: Sequence[str]) -> None:
-        """Raises ``AuditError`` where one cannot be read, or is no audit."""
+        """Raises ``AuditError`` where one cannot be read, is no audit, or is named twice."""
+        paths = {Path(name).resolve(): name for name in names}
         for name in names:
+            if paths.pop(Path(name).resolve(), None) is None:
+                raise AuditError("audit", name, "given twice", "each file once")
             self.sources.append(Source(name))
             self._told = 0
             try:
@@ -260,6 +263,8 @@ def size_of(names: Sequence[str]) -> int | None:
 
 def _open(name: str) -> io.BufferedReader:
     if name == "-":
+        if sys.stdin is None:
+            raise OSError("standard input is closed")
         return os.fdopen(os.dup(sys.stdin.fileno()), "rb")
     return Path(name).open("rb")
 

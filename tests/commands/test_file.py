@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+import gzip
+import os
 import re
+import shlex
 import subprocess
+import sys
 from datetime import datetime, timezone
+from pathlib import Path
 
 import pytest
 
 from tests.commands.cli import ROOT, command, environment, robots, scrapy
 from tests.documents import page
+from tests.forking import Forked
 
 VISITED = "User-agent: *\nDisallow: /private/\nVisit-time: {}\n"
 TOO_SLOW = "User-agent: *\nCrawl-delay: 1000"
@@ -58,6 +64,70 @@ def test_octets_that_are_no_utf8_are_escaped(tmp_path):
     done = robots(*args, stdin="/café".encode("latin-1"), cwd=tmp_path)
     assert done.out.startswith("/caf%E9\n")
     assert done.status == 1
+
+
+def test_arguments_that_are_no_text_are_octets(tmp_path):
+    (tmp_path / "robots.txt").write_text("User-agent: *\nDisallow: /caf%E9\n")
+    args = ("--file", "robots.txt", os.fsdecode(b"/caf\xe9"))
+    done = robots(*args, cwd=tmp_path)
+    assert (done.status, done.out.splitlines()[0]) == (1, "/caf%E9")
+
+
+def test_a_packed_file_is_read_as_a_crawl_would():
+    packed = gzip.compress(b"User-agent: *\nDisallow: /x\n")
+    assert robots("--file", "-", "/x", stdin=packed).status == 1
+    assert robots("lint", "-", stdin=packed).out == "(standard input): no mistakes\n"
+    for args in (("--file", "-", "/x"), ("lint", "-")):
+        cut = robots(*args, stdin=packed[:-9])
+        assert (cut.status, cut.out) == (2, "")
+        assert "content coding 'gzip' ends too early" in cut.err
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="of Linux")
+@pytest.mark.parametrize("args", ["--file robots.txt /y", "lint robots.txt", "card"])
+def test_what_cannot_be_written_is_no_verdict(args, tmp_path):
+    (tmp_path / "robots.txt").write_text("")
+    with (
+        Path("/dev/full").open("wb") as full,
+        Forked(
+            command(*args.split()),
+            stdout=full,
+            stderr=subprocess.PIPE,
+            env=environment(),
+            cwd=tmp_path,
+        ) as process,
+    ):
+        _, err = process.communicate(timeout=60)
+    said = b"Standard output cannot be written (No space left on device).\n"
+    assert err.endswith(said)
+    assert b"Traceback" not in err
+    assert process.returncode == 2
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="of POSIX shells")
+@pytest.mark.parametrize(
+    ("typed", "said"),
+    [
+        ("--file - /x <&-", "Standard input is closed.\n"),
+        ("--file /dev/null - <&-", "Standard input is closed.\n"),
+        ("report - --json <&-", "audit is '-' (standard input is closed), expected a "),
+        ("--file /dev/null /x >&-", "Standard output is closed.\n"),
+        ("--file missing /x 2>&-", ""),
+    ],
+)
+def test_what_the_shell_has_closed(typed, said, tmp_path):
+    done = subprocess.run(
+        f"{shlex.join(command())} {typed}",
+        shell=True,
+        capture_output=True,
+        text=True,
+        env=environment(),
+        cwd=tmp_path,
+        timeout=60,
+        check=False,
+    )
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr.startswith(said)
 
 
 def test_a_file_does_not_steer_the_terminal():

@@ -108,6 +108,7 @@ def test_a_server_that_cannot_be_had():
             assert done.status == 2
             assert why in done.err
             assert "Traceback" not in done.err
+            assert ".." not in done.err
             assert ":secret" not in done.err
 
 

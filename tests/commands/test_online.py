@@ -171,6 +171,25 @@ def test_as_a_spider_asks_and_is_judged(tmp_path):
     assert other.status == 1
 
 
+def test_a_lost_connection_is_told_in_words(tmp_path):
+    with Site({"/robots.txt": Reply(reset=True)}) as site:
+        (told,) = robots("--json", site.url("/"), cwd=tmp_path).objects
+    failure = told["robots_txt"]["failure"]
+    assert failure.startswith("DownloadFailedError: Connection")
+    assert "<twisted" not in failure
+
+
+def test_spiders_that_cannot_be_had(tmp_path):
+    folder = project(tmp_path, "SPIDER_MODULES = ['its_spiders']\n")
+    (folder / "its_spiders.py").write_text("import not_installed\n")
+    with Site({"/robots.txt": DISALLOW_X}) as site:
+        # What nobody asks about is in nobody's way.
+        assert robots(site.url("/y"), cwd=folder).status == 0
+        done = robots("--spider", "shop", site.url("/y"), cwd=folder)
+    assert (done.status, done.out) == (2, "")
+    assert done.err.endswith("No module named 'not_installed'\n")
+
+
 def test_asks_as_the_attributes_of_a_spider_say(tmp_path):
     folder = project(tmp_path, "SPIDER_MODULES = ['its_spiders']\n")
     code = SPIDER.replace("robotstxt_user_agent =", "user_agent =")

@@ -222,3 +222,16 @@ def test_a_file_that_cannot_be_read(text, said, tmp_path):
         path.write_text(text)
     with pytest.raises(SettingError, match=said):
         make_crawler(REP_APPROVED=str(path))._create_engine()
+
+
+def test_what_is_typed_to_approve(tmp_path):
+    with Site({"/robots.txt": RULES}) as site:
+        listed = robots("approve", "-", stdin=site.url("/"), cwd=tmp_path)
+        assert listed.out.endswith("Written to robots.lock\n")
+        unwritable = approve(tmp_path, site.url("/"), "--file", "missing/robots.lock")
+    assert unwritable.status == 2
+    assert unwritable.err == "missing/robots.lock: No such file or directory.\n"
+    bare = approve(tmp_path, "localhost:9")
+    assert (bare.status, bare.err[:23]) == (2, "https://localhost:9: it")
+    no_file = approve(tmp_path, "localhost:9", "--file", "-")
+    assert (no_file.status, no_file.err[:25]) == (2, "What is approved is kept ")

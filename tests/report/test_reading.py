@@ -191,3 +191,14 @@ def test_progress_comes_to_the_size_of_the_files(tmp_path):
         assert sum(read_) == reader.size_of(names)
     assert 4 < len(read_) < 10  # not at each line
     assert reader.size_of([*names, "/dev/stdin"]) is None
+
+
+def test_a_file_that_is_named_twice_would_count_twice(tmp_path):
+    name = write(tmp_path / "audit.jsonl", [run(), SENT])
+    again = str(tmp_path / "." / "link")
+    (tmp_path / "link").symlink_to("audit.jsonl")
+    for second in (name, again):
+        with pytest.raises(
+            AuditError, match=r"\(given twice\), expected each file once"
+        ):
+            Audit([name, second])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
+import os
 from pathlib import Path
 
 import pytest
@@ -85,6 +86,24 @@ def test_an_audit_is_not_written_over(tmp_path):
         with pytest.raises(AuditError, match=r"output is .* \(an audit\)"):
             make(audits, str(tmp_path / "." / "audit.jsonl"), against=against)
     assert len(audit.read_bytes().splitlines()) == len(ONE_HOST)
+
+
+def test_no_pipe_and_no_link_is_replaced(tmp_path):
+    audit = write(tmp_path / "audit.jsonl", ONE_HOST)
+    pipe, link, page = (tmp_path / name for name in ("pipe", "link", "page"))
+    os.mkfifo(pipe)
+    reader = os.open(pipe, os.O_RDONLY | os.O_NONBLOCK)
+    try:
+        make([audit], str(pipe), form="csv")
+        assert os.read(reader, 5) == b"name,"
+    finally:
+        os.close(reader)
+    assert pipe.is_fifo()
+    page.write_text("the one before")
+    link.symlink_to("page")
+    make([audit], str(link), form="csv")
+    assert link.is_symlink()
+    assert page.read_text().startswith("name,")
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from types import ModuleType
 
     from scrapy.statscollectors import StatsCollector
     from typing_extensions import dataclass_transform
@@ -118,18 +117,6 @@ def _writer_of(record: type[Event]) -> Callable[[Event], str]:
     code = f"lambda of: {' + '.join(parts)} + '}}\\n'"
     line: Callable[[Event], str] = eval(code, {"quoted": quoted, "encode": encode})  # noqa: S307 - its code is ours
     return line
-
-
-def kinds_in(*modules: ModuleType) -> tuple[type[Event], ...]:
-    """Return the kinds of events in *modules*, in the order in which they are declared."""
-    return tuple(
-        each
-        for module in modules
-        for each in vars(module).values()
-        if isinstance(each, type)
-        and issubclass(each, Event)
-        and each.__module__ == module.__name__
-    )
 
 
 def as_text(octets: bytes) -> tuple[str, str]:

@@ -6,6 +6,7 @@ import logging
 import re
 import sys
 from collections import Counter, defaultdict
+from dataclasses import dataclass
 from functools import cache
 from typing import TYPE_CHECKING, Any
 from weakref import WeakSet
@@ -87,19 +88,15 @@ def tell_plainly() -> None:
         logging.getLogger(name).addFilter(_is_not_plain)  # added once at the most
 
 
+@dataclass(eq=False, repr=False)
 class Log:
-    def __init__(
-        self,
-        crawler: Crawler,
-        settings: Settings,
-        events: Stream,
-        engine: Engine,
-        waits: Waits,
-    ) -> None:
-        self._crawler = crawler
-        self._events = events
-        self._engine = engine
-        self._waits = waits
+    _crawler: Crawler
+    _settings: Settings
+    _events: Stream
+    _engine: Engine
+    _waits: Waits
+
+    def __post_init__(self) -> None:
         self._told: Counter[str] = Counter()
         self._untold: dict[str, list[str]] = {}
         """By topic, the first hosts or origins that have no line at INFO."""
@@ -110,8 +107,8 @@ class Log:
         self._warned = 0
         """How many of the refused a person was warned of."""
         self._first_refusal: RobotsRefused | None = None
-        self._longest_idle = settings.all_parked_max
-        self._every = crawler.settings.getfloat("LOGSTATS_INTERVAL")
+        self._longest_idle = self._settings.all_parked_max
+        self._every = self._crawler.settings.getfloat("LOGSTATS_INTERVAL")
         self._pages = 0
         self._quiet = 0.0
         self._idle_time = 0.0
@@ -123,7 +120,7 @@ class Log:
         }
         for kind in EVENTS:
             if kind.words is not Event.words:
-                events.listen(own.get(kind, self.hear), [kind])
+                self._events.listen(own.get(kind, self.hear), [kind])
 
     def hear(self, event: Event, **more: object) -> bool:
         """Write the line of *event*, with *more* in its gaps; tell whether it was above DEBUG."""

@@ -4,7 +4,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from json.encoder import encode_basestring_ascii as quoted
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -103,18 +103,18 @@ class Decision:
         return evidence
 
 
+@dataclass(eq=False, repr=False)
 class Witness:
-    def __init__(
-        self,
-        settings: Settings,
-        events: Stream,
-        host_of: Callable[[Request], str],
-        write: Callable[[str], None] | None,
-    ) -> None:
-        """*host_of* returns the host whose pace a request keeps; *write* has a line written."""
+    _settings: Settings
+    _events: Stream
+    _host_of: Callable[[Request], str]
+    """Returns the host whose pace a request keeps."""
+    _write: Callable[[str], None] | None
+    """Has a line written."""
+
+    def __post_init__(self) -> None:
+        settings, events = self._settings, self._events
         self._on_meta = settings.evidence
-        self._host_of = host_of
-        self._write = write
         self._origin_tells_host = not callable(settings.pace_by)
         self._all_paces = replace(settings, obey=PACE_DIRECTIVES)
         self._wishes: dict[tuple[Copy, Agent], Wishes] = {}

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import socket
 from collections import defaultdict
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from heapq import nlargest
 from math import inf
 from operator import itemgetter
@@ -63,27 +63,24 @@ COMMON_CAUSES = frozenset({PACE, ASKED})
 """All hosts wait for these now and then, shortly: none is named."""
 
 
+@dataclass(eq=False, repr=False)
 class Audit:
-    def __init__(
-        self,
-        crawler: Crawler,
-        uri: str,
-        events: Stream,
-        waits: Waits,
-        agent: Callable[[], str],
-    ) -> None:
-        """Open it at *uri*, now or when there is a spider. *agent* returns whose rules are obeyed.
+    _crawler: Crawler
+    _uri: str
+    _events: Stream
+    _waits: Waits
+    _agent: Callable[[], str]
+    """Returns whose rules are obeyed."""
+
+    def __post_init__(self) -> None:
+        """Open it, now or when there is a spider.
 
         Raises ``SettingError`` if it cannot be opened.
         """
-        self._crawler = crawler
-        self._uri = uri
-        self._events = events
-        self._waits = waits
-        self._agent = agent
+        crawler, events = self._crawler, self._events
         self._sink: Sink | None = None
         self._digests: dict[str, None] = {}  # in the order in which they came
-        self._waiting_lines = WaitingLines(crawler, events, waits)
+        self._waiting_lines = WaitingLines(crawler, events, self._waits)
         events.listen(self._hear_copy, [NewCopy])
         # If there is another file, it has no bodies yet.
         events.listen(lambda _: self._digests.clear(), [AuditFailed])

@@ -21,7 +21,6 @@ from scrapy_rep import access
 from scrapy_rep.access import origin_of
 from scrapy_rep.crawl import Crawl
 from scrapy_rep.events.of_hosts import NoTdmrep
-from scrapy_rep.events.stream import Stream
 from scrapy_rep.exceptions import RobotsForbidden
 from scrapy_rep.policies.fetcher import described, request_for
 from scrapy_rep.policies.sharing import OneAtATime
@@ -73,16 +72,14 @@ class TdmMiddleware:
     def __init__(self, crawler: Crawler) -> None:
         self._crawler = crawler
         self._crawl = crawl = Crawl.of(crawler)
-        purposes, obeys = (
-            crawl.judge.purposes,
-            crawler.settings.getbool("ROBOTSTXT_OBEY"),
-        )
+        purposes = crawl.judge.purposes
+        obeys = crawler.settings.getbool("ROBOTSTXT_OBEY")
         if not obeys or purposes is None or TDM not in crawl.settings.purpose:
             raise NotConfigured  # without a message: it is what the user wants
         purposes.of_file = self.preferences
         self._files: OrderedDict[str, Known] = OrderedDict()
         self._fetches = OneAtATime(
-            self._find, self._keep, crawl.engine.is_ending, Stream.of(crawler)
+            self._find, self._keep, crawl.engine.is_ending, crawl.events
         )
         crawler.signals.connect(self._fetches.close, signals.spider_closed)
 

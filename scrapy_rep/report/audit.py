@@ -355,12 +355,3 @@ def shortened(text: object) -> str:
     if len(text) <= MAX_CHARACTERS:
         return text
     return f"{text[:MAX_CHARACTERS]}… ({len(text) - MAX_CHARACTERS:,} more characters)"
-
-
-FILTERS = {
-    "number": "{:,}".format,
-    "seconds": seconds,
-    "gap": gap,
-    "moment": moment,
-    "shortened": shortened,
-}

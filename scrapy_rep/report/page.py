@@ -20,9 +20,10 @@ from scrapy_rep.protocol.printable import counted, first_of, lines_around, print
 from scrapy_rep.report.audit import (
     EPOCH,
     EXEMPT,
-    FILTERS,
     KEPT_PART,
     changes,
+    gap,
+    moment,
     seconds,
     shortened,
     texts_of,
@@ -107,7 +108,9 @@ def _environment() -> Environment:
         trim_blocks=True,
         undefined=StrictUndefined,
     )
-    env.filters.update(FILTERS, as_json=json.dumps, hash=_hash, names=_names)
+    shown = {each.__name__: each for each in (gap, moment, seconds, shortened)}
+    env.filters.update(shown, as_json=json.dumps, hash=_hash, names=_names)
+    env.filters["number"] = "{:,}".format
     env.globals.update(
         plural=counted, kept=KEPT_PART, version=__version__, EXEMPT=EXEMPT
     )

@@ -18,15 +18,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from scrapy_rep.access import host_in, origin_of
-from scrapy_rep.events import (
-    KINDS,
-    as_octets,
-    fields_of,
-    kinds_in,
-    of_hosts,
-    of_requests,
-)
+from scrapy_rep.events import KINDS, as_octets, fields_of
 from scrapy_rep.events.of_requests import FORMAT
+from scrapy_rep.events.stream import EVENTS
 from scrapy_rep.protocol.printable import shorten, without_user
 
 if TYPE_CHECKING:
@@ -49,11 +43,7 @@ MAX_SITES = 65536
 MAX_DIGEST_CHARACTERS = 200
 END_OF_TIME = 1e11
 """In the year 5138: charts go beyond the last time, and Python's dates end with the year 9999."""
-RECORDS = {
-    each.audit: fields_of(each)
-    for each in kinds_in(of_requests, of_hosts)
-    if each.audit
-}
+RECORDS = {each.audit: fields_of(each) for each in EVENTS if each.audit}
 """Type of record -> its fields."""
 decode = JSONDecoder().decode
 

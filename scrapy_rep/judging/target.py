@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import dataclass
 from functools import cache, lru_cache
 from typing import TYPE_CHECKING, Any, NamedTuple
 from urllib.parse import urlsplit
@@ -53,6 +54,7 @@ class Chooser(NamedTuple):
     spider: Any = None
 
 
+@dataclass(eq=False, repr=False)
 class Agents:
     """Finds the agent of a request: one token, a whole header, or tokens by preference.
 
@@ -62,21 +64,18 @@ class Agents:
     USER_AGENT.
     """
 
-    def __init__(
-        self,
-        crawler: Crawler | Chooser,
-        settings: Settings,
-        warn: Callable[[str], object] = str,
-    ) -> None:
-        self._crawler = crawler
-        self._warn = warn
-        self._chosen = settings.user_agent
+    _crawler: Crawler | Chooser
+    _settings: Settings
+    _warn: Callable[[str], object] = str
+
+    def __post_init__(self) -> None:
+        self._chosen = self._settings.user_agent
         self._default_header: str | bytes | None = None
-        defaults = crawler.settings.get("DEFAULT_REQUEST_HEADERS") or {}
+        defaults = self._crawler.settings.get("DEFAULT_REQUEST_HEADERS") or {}
         for name, value in defaults.items():
             if str(name).lower() == "user-agent":
                 self._default_header = value
-        self._setting: str | None = crawler.settings.get("USER_AGENT")
+        self._setting: str | None = self._crawler.settings.get("USER_AGENT")
         self._warned = False
         self._last_checked: tuple[Agent, str] | None = None
 

@@ -43,7 +43,6 @@ class RepSpiderMiddleware(BaseSpiderMiddleware):
             self.process_spider_output = None  # type: ignore[assignment]
             self.process_spider_output_async = None  # type: ignore[assignment]
         self._agents = crawl.agents
-        self._events = crawl.events
         # By response: a spider may pass meta on, which has the rules of an earlier page.
         self._pages: WeakKeyDictionary[Response, dict[str, Any]] = WeakKeyDictionary()
         self._unfollowed: Any = WeakKeyDictionary()
@@ -53,9 +52,9 @@ class RepSpiderMiddleware(BaseSpiderMiddleware):
         if self._decides:
             self._pages[response] = page
         if page["noindex"]:
-            self._events.count("page/noindex")
+            self._crawl.events.count("page/noindex")
         if page["nofollow"]:
-            self._events.count("page/nofollow")
+            self._crawl.events.count("page/nofollow")
 
     def get_processed_request(
         self, request: Request, response: Response | None
@@ -89,7 +88,7 @@ class RepSpiderMiddleware(BaseSpiderMiddleware):
         url, page = without_user(url), without_user(response.url)
         assert response.request is not None
         agent = name_of(self._agents.of(response.request))
-        self._events.tell(Dropped(url, page, what, agent, cause, shorten(why)))
+        self._crawl.events.tell(Dropped(url, page, what, agent, cause, shorten(why)))
         self.crawler.signals.send_catch_log(
             signal=dropped,
             what=what,

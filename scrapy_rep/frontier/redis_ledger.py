@@ -190,7 +190,6 @@ class RedisLedger(Ledger):
         self._new.setdefault(self._shards.number_of(place), deque()).append(one)
         self._unfiled += 1
         self._flush_soon()
-        self._shards.is_empty = False
         return self.where
 
     def _next_serial(self) -> int:
@@ -257,6 +256,8 @@ class RedisLedger(Ledger):
             self._batches[n] = self._next_batch(n)
         blocks = {n: _block_of(batch) for n, batch in self._batches.items()}
         answers = await self._server.for_shards("file", blocks, self._server.me)
+        if answers:
+            self._shards.note_filed()
         for n, (is_over, *seen) in answers.items():
             batch = self._batches.pop(n)
             if is_over and batch.shard is not None:

@@ -115,7 +115,9 @@ class Shards:
         self.owned: dict[int, Shard] = {}
         self.standing: dict[int, Standing] = {}
         self.is_empty = False
-        """Whether nothing waits or is out in any, and nothing came between two looks."""
+        """Whether the last look was at all, nothing waited or was out, and nothing has come since."""
+        self._has_filed = False
+        """Whether we have filed any since the last look began."""
         self.workers: list[str] = []
         self.orders: dict[str, str] = {}
         self.has_losses = False
@@ -139,6 +141,7 @@ class Shards:
         # The more workers there are, the fewer shards are ours: most looks are at these alone.
         every = max(1, min(MOST_LOOKS, len(self.workers) // MOST_LOOKS))
         is_whole, self._looks = self._looks % every == 0, self._looks + 1
+        self._has_filed = False
         asked = range(server.shards) if is_whole else mine
         blocks = {n: [mine[n].term if n in mine else ""] for n in asked}
         answers = await server.for_shards("tick", blocks, server.me, server.lease_ms)
@@ -169,12 +172,17 @@ class Shards:
             and not each.has_moved(before[n])
             for n, each in now.items()
         )
-        was_seen = len(now) == server.shards if is_whole else self.is_empty
-        self.is_empty = is_quiet and was_seen
+        # Where one server answers late, another may have told of what was before we filed there.
+        is_new = len(now) == server.shards and not self._has_filed
+        self.is_empty = is_quiet and is_new
         if is_whole and now:
             await self._balance()
         await self._free_idle()
         self._ledger.frontier.wake()
+
+    def note_filed(self) -> None:
+        """What is under way of a look may tell how it was before."""
+        self.is_empty, self._has_filed = False, True
 
     async def show_up(self, lease: int) -> bool:
         """Say that we are at work for *lease* ms (0: we leave); tell whether others may be there."""

@@ -9,6 +9,7 @@ from contextlib import AsyncExitStack, suppress
 from functools import partial
 from inspect import Signature, signature
 from time import monotonic
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -23,6 +24,7 @@ from scrapy_rep.frontier.redis_server import (
     CALLS_AT_A_TIME,
     refusal_of,
 )
+from scrapy_rep.frontier.redis_shards import MOST_LOOKS, Shards
 from scrapy_rep.pacing.hosts import Health
 from scrapy_rep.pacing.keeper import ParkedError
 from tests.frontier.waiting import Waiting, in_a_crawl, in_redis, request
@@ -194,6 +196,75 @@ async def test_what_is_asked_for_in_vain_comes_when_redis_is_back(
         assert monotonic() < deadline
         got.update(await waiting.all_of())
         await sleep(0.05)
+    await waiting.close()
+
+
+def large_fleet(server: Server, redis: RedisServer) -> Shards:
+    """Return the shards of one of twelve workers, with nothing in their frontier."""
+    expiry = 1e15
+    workers, _ = server.fleet_keys
+    redis.client.zadd(workers, {f"worker {n}": expiry for n in range(11)})
+    frontier = SimpleNamespace(room=1, wake=lambda: None)
+    keeper = Crawl.of(make_crawler()).keeper
+    ledger: Any = SimpleNamespace(frontier=frontier)
+    return Shards(server, ledger, keeper, lambda shard: False)
+
+
+@of_workers(1)
+async def test_no_worker_of_a_large_fleet_ends_on_what_an_earlier_look_told(
+    server, redis_server
+):
+    shards = large_fleet(server, redis_server)
+    while not shards.is_empty:
+        await shards.tick()
+    key = next(
+        server.owner_key(n) for n in range(server.shards) if n not in shards.owned
+    )
+    redis_server.client.set(key, "worker 1")
+    new = ["0\0a", "R", 0, "", data(1)]
+    await server.run("file", [key], ["worker 2", 1, "", 1, *new])
+    for _ in range(2 * MOST_LOOKS):
+        await shards.tick()
+        assert not shards.is_empty
+
+
+@of_workers(1)
+async def test_no_worker_of_a_large_fleet_ends_as_redis_is_away(server, redis_server):
+    shards = large_fleet(server, redis_server)
+    while not shards.is_empty:
+        await shards.tick()
+    redis_server.kill()
+    for _ in range(2 * MOST_LOOKS):
+        await shards.tick()
+        assert not shards.is_empty
+
+
+@in_a_crawl()
+async def test_no_worker_ends_on_a_look_that_began_before_it_filed(
+    crawler, redis_server, tmp_path
+):
+    waiting = await Waiting.opened(
+        crawler, tmp_path, partial(in_redis, redis_server.url)
+    )
+    shards, server = waiting.ledger._shards, waiting.ledger._server
+    heard: list[str] = []
+    while not shards.is_empty:
+        await sleep(0.01)
+    for_shards = server.for_shards
+
+    async def late(script: str, *args: Any) -> dict[int, Any]:
+        told = await for_shards(script, *args)
+        if script == "tick" and not heard:  # of a cluster, whose other server is slow
+            shards.owned.clear()
+            waiting.push(request("a"))
+            await waiting.settle()
+            heard.append(script)
+        return dict(told)
+
+    server.for_shards = late
+    while not heard:
+        await sleep(0.01)
+    assert not waiting.ledger.may_end()
     await waiting.close()
 
 

@@ -11,11 +11,15 @@ from typing import Any
 import pytest
 from scrapy import Request
 from scrapy.utils.defer import deferred_from_coro, maybe_deferred_to_future
+from twisted.internet.defer import CancelledError
 
+from scrapy_rep import crawl as parts
 from scrapy_rep.policies import sharing
+from scrapy_rep.policies.fetcher import Fetcher
 from scrapy_rep.policies.sharing import LARGE_SIZE, FetchBound
 from scrapy_rep.protocol.ruleset import RuleSet
 from scrapy_rep.store import MemoryStore
+from tests.frontier.waiting import in_a_crawl
 from tests.policies.test_service import AGENT, ORIGIN, Answer, Crawl
 from tests.policies.test_service import Site as Answers
 from tests.site import Site
@@ -82,6 +86,22 @@ async def test_who_takes_long_makes_way_as_soon_as_there_is_room(monkeypatch):
     (await maybe_deferred_to_future(third)).leave()
     second.leave()
     assert (bound.prompt, bound.slow) == (0, 0)
+
+
+@in_a_crawl()
+async def test_a_fetch_that_waits_for_a_parked_host_is_broken_off_at_the_end(
+    crawler, monkeypatch
+):
+    """That says nothing of the site."""
+    its = parts.Crawl.of(crawler)
+    fetcher = Fetcher(crawler, its.settings, its.engine, its.keeper)
+    its.keeper.park("example.com", 5)
+    is_ending = iter([True])
+    monkeypatch.setattr(its.engine, "is_ending", lambda: next(is_ending))
+    asking: Any = None
+    with pytest.raises(CancelledError):
+        await fetcher.fetch(ORIGIN, Request(ORIGIN), AGENT, None, asking)
+    assert not [name for name in crawler.stats.get_stats() if "exception" in name]
 
 
 # Large files

@@ -184,14 +184,13 @@ class Hosts(scrapy.Spider):
         kept, hosts.IDLE_HOST_SECONDS = hosts.IDLE_HOST_SECONDS, 0.0
         hosts.HOSTS.sweep()
         hosts.IDLE_HOST_SECONDS = kept
+        # What waits to be swept differs from run to run.
+        shared.waits.queue.sweep()
         self.counts.append(Count.now())
         if len(self.counts) == 1:
             for request in self.requests(range(self.hosts // 2, self.hosts)):
                 self.crawler.engine.crawl(request)
             raise scrapy.exceptions.DontCloseSpider
-        # What waits to be swept differs from run to run, and Scrapy keeps this crawl for
-        # a while when it is over.
-        shared.engine.handed_out.sweep()
 
     def parse(self, response):
         self.answered.add(response.url)

@@ -28,7 +28,6 @@ from scrapy_rep.protocol.language import (
 )
 from scrapy_rep.protocol.paths import CUT_ESCAPE, is_path
 from scrapy_rep.protocol.preferences import RECORD_NAMES, faults
-from scrapy_rep.protocol.printable import shorten
 
 if TYPE_CHECKING:
     from scrapy_rep.protocol.decoding import Text
@@ -126,7 +125,8 @@ class Note(NamedTuple):
 
 
 def note(line: int, code: str, detail: str = "") -> Note:
-    message = CODES[code] + (f": {shorten(detail, 60)}" if detail else "")
+    detail = detail if len(detail) <= 60 else detail[:57] + "..."
+    message = CODES[code] + (f": {detail}" if detail else "")
     return Note(line, SEVERITIES[code], code, message)
 
 

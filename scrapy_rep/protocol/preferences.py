@@ -37,7 +37,6 @@ from scrapy_rep.protocol.paths import (
     path_of,
     patterns_of,
 )
-from scrapy_rep.protocol.printable import shorten
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -187,7 +186,7 @@ def parse_signal(value: str, line: int = 0) -> Preferences:
 
 
 def quote_record(name: str, value: str) -> str:
-    return f"{name}: {shorten(value, 100)}"
+    return f"{name}: {value}" if len(value) <= 100 else f"{name}: {value[:97]}..."
 
 
 def signal_members(value: str) -> Iterator[list[tuple[str, str]]]:

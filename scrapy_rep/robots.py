@@ -114,10 +114,7 @@ class Robots:
         ends. Raises ``ValueError``
         if the URL of *request* is not an http or https URL.
         """
-        if (origin := origin_of(request.url)) is None:
-            raise ValueError(
-                f"request is {mask_uri(str(request))}, expected an http or https URL"
-            )
+        origin = some_origin_of(request.url, "request.url")
         policies, may_wait = self._parts.policies, self._parts.judge.settings.wait
         known = await policies.get(origin, request)
         host = urlsplit(request.url).hostname or ""

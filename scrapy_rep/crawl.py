@@ -12,9 +12,10 @@ from scrapy_rep.access import robots_url
 from scrapy_rep.engine.inner import Engine
 from scrapy_rep.engine.tools import OneForEachCrawler
 from scrapy_rep.events import Event
+from scrapy_rep.events.kinds import EVENTS
 from scrapy_rep.events.log import Log, tell_plainly
 from scrapy_rep.events.of_requests import Answered, Sent
-from scrapy_rep.events.stream import EVENTS, Stream
+from scrapy_rep.events.stream import Stream
 from scrapy_rep.events.waits import Waits
 from scrapy_rep.exceptions import SettingError
 from scrapy_rep.judging.ruling import Judge

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 
 from sphinx.pycode import ModuleAnalyzer
 
+from scrapy_rep.events.kinds import EVENTS
 from scrapy_rep.events.of_hosts import Copy
 from scrapy_rep.events.of_requests import Decided
-from scrapy_rep.events.stream import EVENTS
 from scrapy_rep.evidence import EVIDENCE, OF_COPY
 from scrapy_rep.protocol import CODES
 from scrapy_rep.protocol.lint import NUMBERS, SEVERITIES

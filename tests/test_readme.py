@@ -17,7 +17,7 @@ import scrapy
 from docutils import nodes
 from scrapy.exceptions import DropItem, IgnoreRequest
 
-from scrapy_rep.events.stream import EVENTS
+from scrapy_rep.events.kinds import EVENTS
 from scrapy_rep.protocol.language import MISSPELLINGS
 from scrapy_rep.settings import DEFAULTS
 from tests.documents import (

@@ -7,7 +7,6 @@ from time import monotonic, time
 from typing import TYPE_CHECKING, Any
 
 from scrapy_rep.engine.tools import OneForEachCrawler
-from scrapy_rep.events import Event, of_hosts, of_requests
 from scrapy_rep.events.of_requests import Counted, Failed, Told, Warned
 
 if TYPE_CHECKING:
@@ -15,13 +14,7 @@ if TYPE_CHECKING:
 
     from scrapy.crawler import Crawler
 
-EVENTS: tuple[type[Event], ...] = tuple(
-    each
-    for module in (of_requests, of_hosts)
-    for each in vars(module).values()
-    if isinstance(each, type) and issubclass(each, Event) and each is not Event
-)
-"""All kinds, in the order in which they are declared."""
+    from scrapy_rep.events import Event
 
 
 class Stream(OneForEachCrawler):

@@ -19,6 +19,7 @@ from scrapy.utils.defer import deferred_from_coro
 from scrapy_rep.engine.downloader import kind_of
 from scrapy_rep.engine.tools import Alarm, sleep
 from scrapy_rep.events import as_text
+from scrapy_rep.events.kinds import EVENTS
 from scrapy_rep.events.of_hosts import NewCopy
 from scrapy_rep.events.of_requests import (
     FORMAT,
@@ -29,7 +30,6 @@ from scrapy_rep.events.of_requests import (
     Sent,
     Waited,
 )
-from scrapy_rep.events.stream import EVENTS
 from scrapy_rep.events.waits import ASKED, PACE, add_held
 from scrapy_rep.evidence.sink import SETTING_NAME, Sink
 from scrapy_rep.protocol import __version__

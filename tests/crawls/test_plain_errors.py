@@ -55,7 +55,7 @@ WRONG = {
     ),
     "a place": (
         ("-s", "REP_STORE=sqlite", "-s", "REP_STORE_PATH=its_spiders.py/x"),
-        "REP_STORE is 'sqlite', expected memory",
+        "REP_STORE_PATH is 'its_spiders.py/x', expected a file to keep policies in",
     ),
 }
 

@@ -15,8 +15,8 @@ import scrapy
 from scrapy_rep.crawl import Crawl
 from scrapy_rep.engine.downloader import ROBOTS_HOP
 from scrapy_rep.events import of_hosts, of_requests
+from scrapy_rep.events.kinds import EVENTS
 from scrapy_rep.events.log import NAMES_MOST, NEWS_MOST
-from scrapy_rep.events.stream import EVENTS
 from scrapy_rep.events.waits import Waiting, Waits, in_words
 from scrapy_rep.exceptions import RobotsForbidden
 from scrapy_rep.protocol import parse

@@ -7,13 +7,14 @@ import os
 import subprocess
 import sys
 import tempfile
+import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tests.forking import Forked
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Callable, Iterable
 
     from typing_extensions import Self
 
@@ -23,6 +24,15 @@ if TYPE_CHECKING:
 ROOT = Path(__file__).parent.parent
 SPIDER = "fleet"
 ORDERS = f"{{rep:{SPIDER}}}:orders"
+SOON = 90  # seconds; a busy machine is slow
+
+
+def until(true: Callable[[], object], otherwise: str = "it does not come true") -> None:
+    """Wait until *true* is."""
+    deadline = time.monotonic() + SOON
+    while not true():
+        assert time.monotonic() < deadline, otherwise
+        time.sleep(0.02)
 
 
 def seed(server: RedisServer | Cluster, urls: Iterable[str], **settings: Any) -> None:

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import time
 from contextlib import ExitStack
 from typing import TYPE_CHECKING, Any
 
 import redis
 from redis.crc import key_slot
 
+from tests.fleet import until
 from tests.redis_server import RedisServer
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
     from pathlib import Path
 
     from typing_extensions import Self
@@ -104,13 +103,6 @@ class Cluster:
         # One that gives a slot away before the others have heard that it was given another
         # one may still be believed to have both. Then Redis deletes the keys.
         until(self._is_agreed, "the servers do not agree who has what")
-
-
-def until(true: Callable[[], bool], otherwise: str = "it does not come true") -> None:
-    deadline = time.monotonic() + 60
-    while not true():
-        assert time.monotonic() < deadline, otherwise
-        time.sleep(0.02)
 
 
 def ask(server: RedisServer, what: str, *args: object) -> Any:

@@ -16,22 +16,12 @@ from tests.commands.cli import Done, robots
 from tests.commands.test_online import project
 from tests.commands.test_options import documented
 from tests.commands.test_transcript import run
-from tests.fleet import Fleet, seed
+from tests.fleet import SOON, Fleet, seed, until
 from tests.redis_server import RedisServer
 from tests.site import Reply, some_sites
 
-SOON = 90  # seconds; a busy machine is slow
 OPEN = "User-agent: *\nDisallow: /no\n"
 KINDS = ("queue", "worker", "host")
-
-
-def until(true) -> Any:
-    """Wait until *true* is; return what it was."""
-    deadline = time.monotonic() + SOON
-    while not (found := true()):
-        assert time.monotonic() < deadline, "it does not come true"
-        time.sleep(0.05)
-    return found
 
 
 def fleet(server: RedisServer, *args: str, spider: str = "fleet") -> Done:

@@ -27,28 +27,19 @@ from tests.benchmarks.fleet import (
     seen,
 )
 from tests.benchmarks.web import Web
-from tests.fleet import SPIDER, Fleet, Worker, left, out, seed
+from tests.fleet import SOON, SPIDER, Fleet, Worker, left, out, seed, until
 from tests.redis_server import RedisServer
 from tests.site import Reply, Site
 from tests.slow_proxy import slow_proxy
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Iterator
     from pathlib import Path
 
 DELAY = 0.5
-SOON = 90  # seconds; a busy machine is slow
 OPEN = "User-agent: *\nDisallow: /no\n"
 FOUR = hosts(4, delayed(DELAY))  # of four shards
 OWN_DELAY: dict[str, Any] = {"DOWNLOAD_DELAY": DELAY, "RANDOMIZE_DOWNLOAD_DELAY": False}
-
-
-def until(true: Callable[[], object]) -> None:
-    """Wait until *true* is."""
-    deadline = time.monotonic() + SOON
-    while not true():
-        assert time.monotonic() < deadline, "it does not come true"
-        time.sleep(0.02)
 
 
 class Crawl(NamedTuple):

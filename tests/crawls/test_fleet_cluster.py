@@ -13,8 +13,8 @@ from scrapy_rep.frontier.redis_orders import FleetQueue
 from scrapy_rep.frontier.redis_server import SHARDS
 from tests.benchmarks.fleet import delayed, hosts, pages
 from tests.benchmarks.web import Web
-from tests.crawls.test_fleet import DELAY, OPEN, SOON, Crawl, reasons
-from tests.fleet import SPIDER, Fleet, left, seed
+from tests.crawls.test_fleet import DELAY, OPEN, Crawl, reasons
+from tests.fleet import SOON, SPIDER, Fleet, left, seed
 from tests.redis_cluster import Cluster
 
 if TYPE_CHECKING:

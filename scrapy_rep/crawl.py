@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from scrapy import Request, signals
 from scrapy.utils.misc import build_from_crawler, load_object
@@ -94,9 +94,8 @@ class Crawl(OneForEachCrawler):
             kept: Store = load_object(FLEET_STORE)(self.fleet)
             return kept
         name = self.settings.store
-        path = STORES.get(name, name) if isinstance(name, str) else name
+        kind = store_kind(name)
         try:
-            kind = load_object(path)
             if isinstance(kind, type) and not issubclass(kind, Store):
                 # It has the methods, and now the defaults of those that it lacks.
                 kind = type(kind.__name__, (kind, Store), {})
@@ -104,11 +103,7 @@ class Crawl(OneForEachCrawler):
         except SettingError:
             raise
         except (ImportError, NameError, ValueError, TypeError, OSError) as error:
-            fault = describe_error(error, str(name))
-            expected = f"{', '.join(STORES)} or the import path of a store ({fault})"
-            # Where the error may tell a secret, so may its traceback.
-            cause = error if mask_uri(str(name)) == str(name) else None
-            raise SettingError("REP_STORE", name, expected) from cause
+            raise_wrong_store(name, error)
 
     @cached_property
     def policies(self) -> Policies:
@@ -170,3 +165,23 @@ class Crawl(OneForEachCrawler):
         await self.policies.close()
         if self.audit is not None:
             await self.audit.close(reason)
+
+
+def store_kind(name: Any) -> Any:
+    """Return what makes the store of REP_STORE; raises ``SettingError`` where nothing does."""
+    path = STORES.get(name, name) if isinstance(name, str) else name
+    try:
+        kind = load_object(path)
+        if not callable(kind):
+            raise TypeError(f"{type(kind).__name__!r} object is not callable")
+    except (ImportError, NameError, ValueError, TypeError) as error:
+        raise_wrong_store(name, error)
+    return kind
+
+
+def raise_wrong_store(name: Any, error: Exception) -> NoReturn:
+    fault = describe_error(error, str(name))
+    expected = f"{', '.join(STORES)} or the import path of a store ({fault})"
+    # Where the error may tell a secret, so may its traceback.
+    cause = error if mask_uri(str(name)) == str(name) else None
+    raise SettingError("REP_STORE", name, expected) from cause

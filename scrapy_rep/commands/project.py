@@ -23,10 +23,12 @@ from scrapy.utils.job import job_dir
 
 from scrapy_rep.access import origin_of, robots_url
 from scrapy_rep.commands.terminal import URL_WANTED, Answer, Screen, complain
-from scrapy_rep.crawl import Crawl
+from scrapy_rep.crawl import Crawl, store_kind
 from scrapy_rep.engine.downloader import ROBOTS_HOP
+from scrapy_rep.evidence.sink import storage_kind
 from scrapy_rep.gate.addon import Addon
 from scrapy_rep.gate.holding import NOT_JUDGED, hints_on_refetching, what_holds
+from scrapy_rep.policies.agreed import read_approved
 from scrapy_rep.protocol import RFC9309, product_tokens
 from scrapy_rep.protocol.lint import notes_on_header
 from scrapy_rep.protocol.preferences import TDM, WELL_KNOWN
@@ -203,11 +205,23 @@ def what_would_hold(typed: Typed, settings: ScrapySettings) -> tuple[Crawler, Ho
     crawler = Crawler(typed.kind or Spider, settings)
     try:
         crawler.addons.load_settings(crawler.settings)
+        check_what_is_named(crawler.settings)
         return crawler, what_holds(crawler.settings, typed.kind)
     except (ImportError, NameError, AttributeError) as error:
         raise UsageError(
             f"A setting names something that does not exist: {error}."
         ) from error
+
+
+def check_what_is_named(settings: ScrapySettings) -> None:
+    """Raise ``SettingError`` where a crawl would, when it opens what the settings name."""
+    values = Settings.read(settings)
+    if values.store is not None:  # in a fleet, Redis
+        store_kind(values.store)
+    if values.approved is not None:
+        read_approved(values.approved)
+    if values.audit_uri is not None:
+        storage_kind(settings, values.audit_uri)
 
 
 def what_is_off(holding: Holding, *, is_enabled: bool) -> Iterator[str]:

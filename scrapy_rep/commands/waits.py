@@ -98,7 +98,12 @@ def tell_job(typed: Typed, settings: object, screen: Screen) -> int:
     def answers() -> list[Answer]:
         try:
             hosts, is_open = look(Path(typed.dir))
-        except (OSError, sqlite3.Error) as error:
+        except sqlite3.Error as error:
+            raise UsageError(
+                f"The job in {typed.dir!r} cannot be read ({error}). Crawl with it: the log "
+                "says what is wrong, and what can be read is kept."
+            ) from None
+        except OSError as error:
             raise UsageError(
                 f"There is no job to read in {typed.dir!r} ({error}). Type the JOBDIR of a "
                 "crawl that has the add-on."

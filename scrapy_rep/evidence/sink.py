@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from scrapy.crawler import Crawler
+    from scrapy.settings import BaseSettings
 
     from scrapy_rep.events.stream import Stream
 
@@ -214,7 +215,13 @@ class Sink:
 
 def storage(crawler: Crawler, uri: str) -> Any:
     """Return the feed storage for *uri*, as Scrapy's feed exports choose it."""
-    storages = crawler.settings.getwithbase("FEED_STORAGES")
+    kind = storage_kind(crawler.settings, uri)
+    return build_from_crawler(kind, crawler, uri, feed_options={})
+
+
+def storage_kind(settings: BaseSettings, uri: str) -> Any:
+    """Raises ``SettingError`` where there is none for *uri*, or its package is missing."""
+    storages = settings.getwithbase("FEED_STORAGES")
     scheme = "file" if PureWindowsPath(uri).drive else urlsplit(uri).scheme
     path = storages.get(scheme)
     if path is None:
@@ -231,7 +238,7 @@ def storage(crawler: Crawler, uri: str) -> Any:
             package = module.replace(".", "-")
             expected = f"its package first: pip install {package} ({error})"
             raise SettingError(SETTING_NAME, mask_uri(uri), expected) from None
-    return build_from_crawler(kind, crawler, uri, feed_options={})
+    return kind
 
 
 def fill_in(uri: str, crawler: Crawler, worker: str) -> str:

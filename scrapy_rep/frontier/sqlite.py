@@ -11,7 +11,13 @@ from time import monotonic, time
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from scrapy_rep.engine.tools import Alarm
-from scrapy_rep.frontier.job_file import FILE_NAME, NEW_FACT, Changes, number_of
+from scrapy_rep.frontier.job_file import (
+    FILE_NAME,
+    NEW_FACT,
+    SCHEMA_VERSION,
+    Changes,
+    number_of,
+)
 from scrapy_rep.frontier.ledger import Ledger, shortened
 from scrapy_rep.frontier.places import WINDOW
 from scrapy_rep.pacing.hosts import HOSTS
@@ -363,6 +369,9 @@ def look(folder: Path) -> tuple[list[Host], bool]:
     uri = f"{path.absolute().as_uri()}?mode=ro"
     with closing(sqlite3.connect(uri, uri=True)) as db:
         db.execute("BEGIN")
+        (version,) = db.execute("PRAGMA user_version").fetchone()
+        if version > SCHEMA_VERSION:  # what stands there may mean something else
+            raise sqlite3.DatabaseError(f"it is of a later version, {version}")
         facts, rows = dict(db.execute(FACTS)), db.execute(HOSTS_OF_JOB).fetchall()
     now, in_hand = time(), _numbers(facts.get(IN_HAND))
     hosts = []

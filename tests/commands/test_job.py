@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import signal
+import sqlite3
 import subprocess
 import sys
 import time
@@ -10,7 +11,7 @@ from contextlib import closing
 
 import pytest
 
-from scrapy_rep.frontier.job_file import Changes, JobFile
+from scrapy_rep.frontier.job_file import FILE_NAME, Changes, JobFile
 from tests.commands.cli import TIMEOUT, command, environment, robots
 from tests.commands.test_transcript import run
 from tests.forking import Forked
@@ -54,6 +55,18 @@ $ scrapy robots job . --json
 
 def test_what_waits_by_host(job):
     assert run(TOLD, job) == TOLD
+
+
+@pytest.mark.parametrize("damage", ["damaged", "of a later version"])
+def test_a_job_that_cannot_be_read(damage, job):
+    if damage == "damaged":
+        (job / FILE_NAME).write_bytes(b"this is no database, as some octets are others")
+    else:
+        with closing(sqlite3.connect(job / FILE_NAME)) as db:
+            db.execute("PRAGMA user_version = 99")
+    done = robots("job", str(job), cwd=job)
+    assert (done.status, done.out) == (2, "")
+    assert done.err.startswith(f"The job in {str(job)!r} cannot be read (")
 
 
 def test_while_a_crawl_is_at_it(job):

@@ -78,3 +78,21 @@ def test_every_key_is_documented():
     assert set(verdict["visit_time"]) == {"start", "end"}
     (told,) = robots("doctor", "--json").objects
     assert set(told) == documented("With ``doctor`` there is one")
+
+
+@pytest.mark.parametrize(
+    ("setting", "said"),
+    [
+        ("REP_STORE=nothing", "REP_STORE is 'nothing', expected memory, sqlite or "),
+        ("REP_STORE=os.path", "REP_STORE is 'os.path', expected memory, sqlite or "),
+        ("REP_APPROVED=missing", "REP_APPROVED is 'missing', expected a file that "),
+        (
+            "REP_AUDIT_URI=foo://u:p@x",
+            "REP_AUDIT_URI is 'foo://***@x', expected a path",
+        ),
+    ],
+)
+def test_doctor_finds_what_would_end_a_crawl(setting, said, tmp_path):
+    done = robots("doctor", "-s", setting, cwd=tmp_path)
+    assert (done.status, done.out) == (2, "")
+    assert done.err.startswith(said)

@@ -185,7 +185,7 @@ def test_a_weight_is_what_a_policy_takes_once_it_is_in_use(make, rules, use):
     What was explained last is kept apart, and bounded for all policies.
     """
     rnd = random.Random(rules)
-    entries = max(4, 300 // rules)
+    entries = max(2, 100 // rules)
     bodies = [MAKERS[make](rules, rnd) for _ in range(entries)]
     octets = sum(map(len, bodies))
     cache = PolicyCache(2**40)

@@ -40,6 +40,7 @@ PACE_DIRECTIVES = frozenset(PACE_VALUES)
 DIRECTIVES = ("disallow", *PACE_VALUES, "retry-after", "back-off")
 PAGE_RULES = ("nofollow", "noindex")
 FLAGS = {"true": True, "1": True, "false": False, "0": False}
+NO_TEXT = {*FLAGS, "none"}
 DAY = 86400.0
 MiB = 2**20
 LEAST_AND_MOST = (
@@ -88,10 +89,15 @@ def flag(value: Any) -> bool:
 
 
 def text(expected: str = "a str", *starts: str) -> Check:
-    """Return a check of a str, which begins with one of *starts*; "" is none."""
+    """Return a check of a str, which begins with one of *starts*; "" is none.
+
+    Words that a command line has for none, as in ``-s REP_APPROVED=None``, are no str.
+    """
 
     def check(value: Any) -> str | None:
         if isinstance(value, str) and (not value or value.startswith(starts or "")):
+            if value.lower() in NO_TEXT:
+                raise WrongError(f'{expected}, or "" for none')
             return value or None
         raise WrongError(expected)
 

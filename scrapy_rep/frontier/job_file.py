@@ -113,9 +113,9 @@ def number_of(name: str) -> int:
 class JobFile(SqliteFile, OneForEachCrawler):
     """The file in the job directory *folder*, which no other crawl may have open (``JobError``).
 
-    What can be read of a damaged one goes into a new one. A commit ends when the operating system
-    has the log, so a kill of the process loses none; a thread copies the log into the file, which
-    syncs, and so takes time.
+    What can be read of a damaged one goes into a new one; ``lost`` and ``forgot`` tell what cannot. A
+    commit ends when the operating system has the log, so a kill of the process loses none; a thread
+    copies the log into the file, which syncs, and so takes time.
     """
 
     application_id, schema, schema_version = APPLICATION_ID, SCHEMA, SCHEMA_VERSION
@@ -130,9 +130,16 @@ class JobFile(SqliteFile, OneForEachCrawler):
         self._has_log = False
         self._copying: Future[None] | None = None
         self._copied = 0  # of the rows changed
+        self.lost = 0
+        """Requests that a damage has lost."""
+        self.forgot = 0
+        """How often nobody knows how many were lost."""
         OPEN_FILES.add(self)
         try:
+            if not _has_octets(self.path) and _was_begun(self._lock):
+                self._note_gone()
             self.rows("SELECT 1")
+            _note_begun(self._lock)
         except (sqlite3.Error, OSError) as error:
             self.close()
             raise JobError(f"{self.path} cannot be opened: {error}") from error
@@ -194,9 +201,21 @@ class JobFile(SqliteFile, OneForEachCrawler):
         aside = set_aside(self.path)
         logger.error("%s is damaged (%s). It is now %s.", self.path, error, aside.name)
         with closing(_connect(aside)) as old:
-            found, lost = _salvage(old, self._connection())
-        text = "Of %s, %s could be read, and are in the new %s. %s"
-        logger.error(text, aside.name, found, self.path.name, lost)
+            found = _salvage(old, self._connection())
+        text = "Of %s, %s requests and %s fingerprints could be read, and are in the new %s. %s"
+        names = aside.name, found.requests, found.seen, self.path.name
+        logger.error(text, *names, found.told_of_losses())
+        self.lost += found.lost or 0
+        self.forgot += found.lost is None
+
+    def _note_gone(self) -> None:
+        self.forgot += 1
+        logger.error(
+            "%s, the file of a job that was begun, is gone or empty. The requests that waited in it"
+            " are lost, and pages that were fetched may be fetched again. To begin a job anew, use"
+            " an empty JOBDIR.",
+            self.path,
+        )
 
 
 OPEN_FILES: WeakSet[JobFile] = WeakSet()
@@ -229,6 +248,7 @@ def _lock(folder: Path) -> sqlite3.Connection:
     try:
         (folder / LOCK_NAME).touch(mode=0o600)
         lock = sqlite3.connect(folder / LOCK_NAME, timeout=0, isolation_level=None)
+        lock.execute("PRAGMA locking_mode = EXCLUSIVE")  # a commit does not end it
         lock.execute("BEGIN EXCLUSIVE")
     except (sqlite3.Error, OSError) as error:
         if lock is not None:
@@ -240,6 +260,22 @@ def _lock(folder: Path) -> sqlite3.Connection:
             ) from None
         raise JobError(f"The job in {folder} cannot be begun: {error}") from error
     return lock
+
+
+def _was_begun(lock: sqlite3.Connection) -> bool:
+    """Tell whether the job ever had a file, for one that was removed tells nothing."""
+    (begun,) = lock.execute("PRAGMA user_version").fetchone()
+    return bool(begun)
+
+
+def _note_begun(lock: sqlite3.Connection) -> None:
+    if not _was_begun(lock):
+        lock.execute("PRAGMA user_version = 1")
+        lock.execute("COMMIT")
+
+
+def _has_octets(path: Path) -> bool:
+    return path.exists() and path.stat().st_size > 0
 
 
 def _transact(db: sqlite3.Connection, statements: Statements) -> int:
@@ -262,48 +298,77 @@ def _copy_log(path: Path) -> None:
 # What can be read of a damaged file
 
 
-def _salvage(old: sqlite3.Connection, new: sqlite3.Connection) -> tuple[str, str]:
-    """Copy what can be read of *old* into the empty *new*; return what was, and is lost."""
-    requests = seen = 0
-    lost = "How many more requests there were is not known."
+@dataclass(slots=True)
+class Salvage:
+    """What could be read of a damaged file."""
+
+    requests: int = 0
+    seen: int = 0
+    lost: int | None = None
+    """How many requests could not; ``None``: nobody knows."""
+    lost_seen: bool = False
+
+    def told_of_losses(self) -> str:
+        told = "How many more requests there were is not known."
+        if self.lost is not None:
+            told = f"{self.lost or 'No'} request{'s are' if self.lost > 1 else ' is'} lost."
+        if self.lost_seen:
+            told += " Fingerprints are: pages that were fetched may be fetched again."
+        return told
+
+
+def _salvage(old: sqlite3.Connection, new: sqlite3.Connection) -> Salvage:
+    """Copy what can be read of *old* into the empty *new*."""
+    found = Salvage()
     names: dict[int, str] = {}
     with suppress(sqlite3.DatabaseError):
         sql = "SELECT id, name FROM places WHERE typeof(name) = 'text'"
         names.update(old.execute(sql))
     new.execute("BEGIN IMMEDIATE")
-    in_range = "requests WHERE id >= ? AND id < ?"
-    for id_, place, *others in _readable(old, in_range, MOST_ID, int):
+    requests = Readable(old, "requests WHERE id >= ? AND id < ?", MOST_ID, int)
+    for id_, place, *others in requests:
         # Without a name, it is filed anew, where it belongs, when it is handed out.
         name = names.get(place, f"a damaged file {place}")
         number = number_of(name)
         new.execute(NEW_PLACE, (number, name))
-        requests += new.execute(NEW_REQUEST, (id_, number, *others)).rowcount
+        found.requests += new.execute(NEW_REQUEST, (id_, number, *others)).rowcount
     seen_from = "seen WHERE fingerprint >= ? AND fingerprint < ?"
-    for row in _readable(old, seen_from, 2**48 - 1, lambda n: n.to_bytes(6, "big")):
-        seen += new.execute(NEW_SEEN, row).rowcount
+    seen = Readable(old, seen_from, 2**48 - 1, lambda n: n.to_bytes(6, "big"))
+    for row in seen:
+        found.seen += new.execute(NEW_SEEN, row).rowcount
     new.execute("COMMIT")
+    found.lost_seen = seen.failures > 0
+    if not requests.failures:
+        found.lost = 0
     with suppress(sqlite3.DatabaseError):
         sql = "SELECT count(*) FROM requests INDEXED BY waiting"
         ((listed,),) = old.execute(sql)
-        missing = listed - requests
-        lost = f"{missing} requests are lost." if missing > 0 else "No request is lost."
-    return f"{requests} requests and {seen} fingerprints", lost
+        found.lost = max(0, listed - found.requests)
+    return found
 
 
-def _readable(
-    old: sqlite3.Connection, table: str, last: int, key: Callable[[int], object]
-) -> Iterator[tuple[Any, ...]]:
-    """Yield the rows of *table* up to *last* that can be read, some of them twice.
+@dataclass(slots=True)
+class Readable:
+    """The rows of a table of *old* up to *last* that can be read, some of them twice.
 
     *key* makes the key of a row of a number. A range that cannot be read is cut into two.
     """
-    ranges, failures = [(0, last)], 0
-    while ranges and failures < MOST_UNREADABLE:
-        first, last = ranges.pop()
-        try:
-            yield from old.execute(f"SELECT * FROM {table}", (key(first), key(last)))  # noqa: S608
-        except sqlite3.DatabaseError:
-            failures += 1
-            middle = (first + last) // 2
-            if middle > first:
-                ranges += [(middle, last), (first, middle)]
+
+    old: sqlite3.Connection
+    table: str
+    last: int
+    key: Callable[[int], object]
+    failures: int = 0
+
+    def __iter__(self) -> Iterator[tuple[Any, ...]]:
+        ranges = [(0, self.last)]
+        sql = f"SELECT * FROM {self.table}"  # noqa: S608
+        while ranges and self.failures < MOST_UNREADABLE:
+            first, last = ranges.pop()
+            try:
+                yield from self.old.execute(sql, (self.key(first), self.key(last)))
+            except sqlite3.DatabaseError:
+                self.failures += 1
+                middle = (first + last) // 2
+                if middle > first:
+                    ranges += [(middle, last), (first, middle)]

@@ -44,6 +44,9 @@ if TYPE_CHECKING:
 FINGERPRINT_OCTETS = 16
 """Of 10**9 URLs, two collide by a chance of 1 in 10**21."""
 
+LOST_REASON = "requests_lost"
+"""A crawl ends with it if what outlives the process has lost requests."""
+
 FIRST, LAST = (-inf, 0), (inf, 0)
 """An urgency before that of each request, and one after it."""
 

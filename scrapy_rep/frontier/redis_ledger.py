@@ -15,7 +15,7 @@ from zlib import crc32
 from scrapy.exceptions import CloseSpider
 
 from scrapy_rep.events.waits import AWAY, BLOCKED
-from scrapy_rep.frontier.ledger import Ledger
+from scrapy_rep.frontier.ledger import LOST_REASON, Ledger
 from scrapy_rep.frontier.redis_hosts import FleetStore
 from scrapy_rep.frontier.redis_server import (
     ANSWER_KEPT_SECONDS,
@@ -53,8 +53,6 @@ ORDERED = {
     "pause": "The fleet is paused: nothing more is sent until it is resumed",
     None: "The fleet goes on",
 }
-LOST_REASON = "requests_lost"
-"""A crawl ends with it whose server has lost requests."""
 
 
 class Filed(NamedTuple):

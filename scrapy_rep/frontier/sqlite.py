@@ -10,6 +10,8 @@ from math import inf
 from time import monotonic, time
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from scrapy.exceptions import CloseSpider
+
 from scrapy_rep.engine.tools import Alarm
 from scrapy_rep.frontier.job_file import (
     FILE_NAME,
@@ -18,7 +20,7 @@ from scrapy_rep.frontier.job_file import (
     Changes,
     number_of,
 )
-from scrapy_rep.frontier.ledger import Ledger, shortened
+from scrapy_rep.frontier.ledger import LOST_REASON, Ledger, shortened
 from scrapy_rep.frontier.places import WINDOW
 from scrapy_rep.pacing.hosts import HOSTS
 
@@ -269,10 +271,19 @@ class SqliteLedger(Ledger):
 
     # The end
 
-    may_end = write
+    def may_end(self) -> bool:
+        if not self.write():
+            return False
+        if self._file.lost or self._file.forgot:
+            raise CloseSpider(LOST_REASON)
+        return True
 
     async def close(self) -> None:
         self._looker.cancel()
+        if self._file.lost:
+            self.events.count("job/lost", self._file.lost)
+        if self._file.forgot:
+            self.events.count("job/forgot", self._file.forgot)
         try:
             if self.write():
                 end(self._file)

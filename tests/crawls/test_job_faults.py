@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import os
 import signal
+import sqlite3
 import sys
 import tempfile
 import time
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -204,3 +206,78 @@ async def test_what_a_fast_stop_drops_is_sent_again(tmp_path):
         assert dropped
         last = await crawled(**job)
     assert sorted(first.spider.got + last.spider.got) == sorted(urls)
+
+
+LEFT = 18
+"""Requests of twenty that wait when a crawl of one request at a time has stopped."""
+
+
+def overwrite(path: Path, table: str) -> None:
+    """Damage the root page of *table*, of which nothing can be read then."""
+    with closing(sqlite3.connect(path)) as db:
+        sql = "SELECT rootpage FROM sqlite_master WHERE name = ?"
+        ((page,),) = db.execute(sql, (table,))
+    with path.open("r+b") as damaged:
+        damaged.seek((page - 1) * 4096)
+        damaged.write(b"\xa5" * 4096)
+
+
+@pytest.mark.invariant6
+@pytest.mark.parametrize(
+    ("damage", "stats", "told"),
+    [
+        pytest.param(
+            lambda path: overwrite(path, "requests"),
+            {"rep/job/lost": LEFT},
+            f"{LEFT} requests are lost",
+            id="requests",
+        ),
+        pytest.param(
+            lambda path: overwrite(path, "seen"),
+            {},
+            "No request is lost. Fingerprints are: pages that were fetched may be fetched",
+            id="fingerprints",
+        ),
+        pytest.param(
+            lambda path: path.write_bytes(b"\xa5" * 65536),
+            {"rep/job/forgot": 1},
+            "How many more requests there were is not known",
+            id="all",
+        ),
+        pytest.param(
+            lambda path: path.write_bytes(b""),
+            {"rep/job/forgot": 1},
+            "of a job that was begun, is gone or empty",
+            id="emptied",
+        ),
+        pytest.param(
+            Path.unlink,
+            {"rep/job/forgot": 1},
+            "of a job that was begun, is gone or empty",
+            id="removed",
+        ),
+    ],
+)
+@coroutine_test
+async def test_what_a_damage_loses_is_said(damage, stats, told, tmp_path, caplog):
+    """By an ERROR, by a stat, and by the reason for which the crawl ends; once."""
+    job: dict[str, Any] = {"JOBDIR": str(tmp_path), "CONCURRENT_REQUESTS": 1}
+    with Site() as site:
+        first = await crawled(pages(site, 20), FindsAndStops, **job)
+        assert first.stats.get_value("rep/unsent/turn") == LEFT
+        damage(tmp_path / file.FILE_NAME)
+        caplog.clear()
+        second = await crawled(pages(site, 1), FindsAndStops, enough=99, **job)
+        of_job = {
+            name: value
+            for name, value in second.stats.get_stats().items()
+            if name.startswith("rep/job/")
+        }
+        assert of_job == stats
+        assert second.stats.get_value("finish_reason") == (
+            "requests_lost" if stats else "finished"
+        )
+        errors = [r.getMessage() for r in caplog.records if r.levelname == "ERROR"]
+        assert told in errors[-1]
+        third = await crawled(pages(site, 1), **job)
+        assert third.stats.get_value("finish_reason") == "finished"

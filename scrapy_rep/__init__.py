@@ -33,10 +33,12 @@ if TYPE_CHECKING:
     from scrapy_rep.gate.addon import Addon
     from scrapy_rep.gate.browser import abort_disallowed
     from scrapy_rep.gate.downloader import Downloader
+    from scrapy_rep.gate.evidence import EvidenceSpiderMiddleware
     from scrapy_rep.gate.middleware import RepMiddleware
+    from scrapy_rep.gate.pages import RepSpiderMiddleware
+    from scrapy_rep.gate.robots import Robots, RobotsSitemapSpider
     from scrapy_rep.gate.scheduler import Scheduler
-    from scrapy_rep.pages import RepSpiderMiddleware
-    from scrapy_rep.robots import Robots, RobotsSitemapSpider
+    from scrapy_rep.gate.tdm_files import TdmMiddleware
 
 __all__ = [
     "GYM2008",
@@ -45,6 +47,7 @@ __all__ = [
     "Addon",
     "Dialect",
     "Downloader",
+    "EvidenceSpiderMiddleware",
     "HostRefused",
     "Policy",
     "RepMiddleware",
@@ -58,6 +61,7 @@ __all__ = [
     "Rule",
     "Scheduler",
     "SettingError",
+    "TdmMiddleware",
     "Verdict",
     "abort_disallowed",
     "parse",
@@ -66,12 +70,14 @@ __all__ = [
 _HOMES = {
     "Addon": "gate.addon",
     "Downloader": "gate.downloader",
+    "EvidenceSpiderMiddleware": "gate.evidence",
     "RepMiddleware": "gate.middleware",
     "RepRobotParser": "compat.scrapy_parser",
-    "RepSpiderMiddleware": "pages",
-    "Robots": "robots",
-    "RobotsSitemapSpider": "robots",
+    "RepSpiderMiddleware": "gate.pages",
+    "Robots": "gate.robots",
+    "RobotsSitemapSpider": "gate.robots",
     "Scheduler": "gate.scheduler",
+    "TdmMiddleware": "gate.tdm_files",
     "abort_disallowed": "gate.browser",
 }
 """The modules of names; the others are exceptions."""

@@ -14,15 +14,13 @@ from scrapy_rep.engine.tools import OneForEachCrawler
 from scrapy_rep.events import Event
 from scrapy_rep.events.kinds import EVENTS
 from scrapy_rep.events.log import Log, tell_plainly
-from scrapy_rep.events.of_requests import Answered, Sent
 from scrapy_rep.events.stream import Stream
 from scrapy_rep.events.waits import Waits
 from scrapy_rep.exceptions import SettingError
 from scrapy_rep.judging.ruling import Judge
-from scrapy_rep.judging.target import Agents, how_judged, make_namer
+from scrapy_rep.judging.target import Agents, make_namer
 from scrapy_rep.pacing.keeper import Keeper
 from scrapy_rep.policies import Approval, Fetcher, Permissions, Policies
-from scrapy_rep.protocol.groups import name_of
 from scrapy_rep.protocol.printable import describe_error, mask_uri
 from scrapy_rep.settings import Settings
 from scrapy_rep.store import Store
@@ -30,7 +28,7 @@ from scrapy_rep.store import Store
 if TYPE_CHECKING:
     from scrapy.crawler import Crawler
 
-    from scrapy_rep.evidence.audit import Audit
+    from scrapy_rep.events.audit import Audit
 
 FLEET_SERVER = "scrapy_rep.frontier.redis_server.Server"
 FLEET_STORE = "scrapy_rep.frontier.redis_hosts.FleetStore"
@@ -137,25 +135,6 @@ class Crawl(OneForEachCrawler):
         unstated = settings.purpose and settings.purpose_unstated == "refuse"
         enabled = self.crawler.settings.getbool("HTTPCACHE_ENABLED")
         return enabled and kept and not unstated
-
-    def collect_evidence(self) -> None:
-        """Keep what REP_EVIDENCE and REP_AUDIT_URI ask for from now on."""
-        # Imported here, as few crawls need it.
-        settings, events, write = self.settings, self.events, None
-        if settings.audit_uri is not None:
-            from scrapy_rep.evidence.audit import Audit  # noqa: PLC0415
-
-            agent, uri = lambda: name_of(self.agents.of()), settings.audit_uri
-            self.audit = Audit(self.crawler, uri, events, self.waits, agent)
-            write = self.audit.write
-        if settings.evidence or write:
-            from scrapy_rep.evidence import Witness  # noqa: PLC0415
-
-            Witness(settings, events, self.keeper.host_of, write)
-        if events.listeners(Sent) or events.listeners(Answered):
-            from scrapy_rep.evidence.audit import Departures  # noqa: PLC0415
-
-            Departures(self.engine.starts, events, how_judged)
 
     def _keep(self, origin: str, interval: float) -> None:
         host = self.keeper.host_of(Request(robots_url(origin)))

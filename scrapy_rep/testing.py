@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Any
 
 from scrapy.settings import Settings as ScrapySettings
 
+from scrapy_rep.gate.robots import Robots
 from scrapy_rep.judging.ruling import Judge
 from scrapy_rep.judging.target import Agents, Chooser
 from scrapy_rep.policies import Known
 from scrapy_rep.protocol import parse
-from scrapy_rep.robots import Robots
 from scrapy_rep.settings import Settings
 
 if TYPE_CHECKING:

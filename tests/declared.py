@@ -10,7 +10,7 @@ from sphinx.pycode import ModuleAnalyzer
 from scrapy_rep.events.kinds import EVENTS
 from scrapy_rep.events.of_hosts import Copy
 from scrapy_rep.events.of_requests import Decided
-from scrapy_rep.evidence import EVIDENCE, OF_COPY
+from scrapy_rep.gate.evidence import EVIDENCE, OF_COPY
 from scrapy_rep.protocol import CODES
 from scrapy_rep.protocol.lint import NUMBERS, SEVERITIES
 from scrapy_rep.report.reader import RECORDS

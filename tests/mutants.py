@@ -37,8 +37,11 @@ if TYPE_CHECKING:
 REPOSITORY = Path(__file__).parent.parent
 EQUIVALENT = Path(__file__).with_suffix(".txt")
 TESTS = {
-    "events": ["evidence", "crawls/test_told.py"],
-    "evidence": ["crawls/test_audit.py", "crawls/test_evidence.py"],
+    "events": [
+        "crawls/test_told.py",
+        "crawls/test_audit.py",
+        "crawls/test_evidence.py",
+    ],
     "commands": ["crawls/test_approval.py"],
     "policies": [
         "crawls/test_answers.py",
@@ -48,7 +51,7 @@ TESTS = {
         "crawls/test_approval.py",
         "crawls/test_vary.py",
         "crawls/test_fetch_bound.py",
-        "evidence/test_audit.py",
+        "events/test_audit.py",
     ],
     "protocol": ["access"],
     "judging": ["crawls/test_page_rules.py", "crawls/test_approval.py"],
@@ -58,11 +61,13 @@ TESTS = {
         "test_browser_requests.py",
         "crawls/test_middleware.py",
         "crawls/test_mistakes.py",
+        "test_testing.py",
+        "crawls/test_spider_robots.py",
+        "crawls/test_page_rules.py",
+        "crawls/test_tdm_files.py",
     ],
     "engine": ["crawls/test_one_pace.py", "crawls/test_pace_by_answers.py"],
     "crawl": ["crawls/test_middleware.py", "crawls/test_leaks.py"],
-    "robots": ["test_testing.py", "crawls/test_spider_robots.py"],
-    "pages": ["crawls/test_page_rules.py", "crawls/test_tdm_files.py"],
 }
 """Where the tests of a room are, besides the folder and the file of its name."""
 CPU_SECONDS = 100

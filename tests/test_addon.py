@@ -67,7 +67,7 @@ async def test_spider_middleware():
     # pages of an error status are read before they are refused
     assert order.index("RepSpiderMiddleware") < order.index("HttpErrorMiddleware")
     crawler = await crawled(
-        SPIDER_MIDDLEWARES={"scrapy_rep.pages.RepSpiderMiddleware": None}
+        SPIDER_MIDDLEWARES={"scrapy_rep.gate.pages.RepSpiderMiddleware": None}
     )
     spidermws = crawler.engine.scraper.spidermw.middlewares
     assert "RepSpiderMiddleware" not in [type(mw).__name__ for mw in spidermws]
@@ -138,8 +138,7 @@ def test_all_names_can_be_imported():
 
 OURS = [
     "gate.browser",
-    "evidence.audit",
-    "evidence",
+    "events.audit",
     "frontier.sqlite",
     "frontier.job_file",
     "frontier.redis_server",
@@ -154,7 +153,7 @@ FEW_NEED = ["difflib", "isal", *(f"scrapy_rep.{name}" for name in OURS)]
         ("protocol", ["scrapy", "twisted", "asyncio", "logging"]),
         ("gate.addon, scrapy_rep.gate.scheduler, scrapy_rep.store", FEW_NEED),
         ("gate.addon", ["twisted.internet.reactor"]),
-        ("report", ["scrapy", "twisted", "scrapy_rep.evidence"]),
+        ("report", ["scrapy", "twisted"]),
     ],
 )
 def test_importing_brings_in_no_more_than_it_must(modules, absent):

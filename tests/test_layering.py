@@ -18,11 +18,11 @@ LAYERS = [
     {"settings"},
     {"events", "pacing", "compat", "store"},
     {"policies", "report"},
-    {"judging", "evidence"},
+    {"judging"},
     {"crawl"},
-    {"frontier", "pages", "robots"},
-    {"gate", "testing"},
-    {"commands"},
+    {"frontier"},
+    {"gate"},
+    {"testing", "commands"},
 ]
 RANK = {name: rank for rank, names in enumerate(LAYERS) for name in names}
 FILES = sorted(

@@ -20,6 +20,7 @@ from scrapy_rep.commands.terminal import (
     left,
     policy_in,
 )
+from scrapy_rep.gate.robots import sitemap_urls
 from scrapy_rep.judging.ruling import CRAWL_DELAY, Action, Judge, objection_to_pace
 from scrapy_rep.judging.target import Agents, Chooser
 from scrapy_rep.policies import Known
@@ -33,7 +34,6 @@ from scrapy_rep.protocol.printable import (
     lines_around,
     without_user,
 )
-from scrapy_rep.robots import sitemap_urls
 from scrapy_rep.settings import Settings
 
 if TYPE_CHECKING:

@@ -25,7 +25,7 @@ from scrapy_rep.access import origin_of, robots_url
 from scrapy_rep.commands.terminal import URL_WANTED, Answer, Screen, complain
 from scrapy_rep.crawl import Crawl, store_kind
 from scrapy_rep.engine.downloader import ROBOTS_HOP
-from scrapy_rep.evidence.sink import storage_kind
+from scrapy_rep.events.sink import storage_kind
 from scrapy_rep.gate.addon import Addon
 from scrapy_rep.gate.holding import NOT_JUDGED, hints_on_refetching, what_holds
 from scrapy_rep.policies.agreed import read_approved

@@ -14,10 +14,10 @@ from scrapy_rep.events.log import tell_plainly
 from scrapy_rep.events.of_requests import Told, Warned
 from scrapy_rep.gate.holding import BUILT_IN, SCRAPYS_DOWNLOADER, GateCheck
 from scrapy_rep.gate.middleware import RepMiddleware
-from scrapy_rep.pages import RepSpiderMiddleware
-from scrapy_rep.pages.tdm_files import TdmMiddleware
+from scrapy_rep.gate.pages import RepSpiderMiddleware
+from scrapy_rep.gate.robots import equip
+from scrapy_rep.gate.tdm_files import TdmMiddleware
 from scrapy_rep.protocol.preferences import TDM
-from scrapy_rep.robots import equip
 from scrapy_rep.settings import Settings
 
 if TYPE_CHECKING:
@@ -79,7 +79,7 @@ class Addon:
         enable("DOWNLOADER_MIDDLEWARES", RepMiddleware, ORDER)
         enable("SPIDER_MIDDLEWARES", RepSpiderMiddleware, SPIDER_ORDER)
         if values.evidence_field is not None:
-            from scrapy_rep.evidence import EvidenceSpiderMiddleware  # noqa: PLC0415 - few need it
+            from scrapy_rep.gate.evidence import EvidenceSpiderMiddleware  # noqa: PLC0415 - few need it
 
             enable("SPIDER_MIDDLEWARES", EvidenceSpiderMiddleware, EVIDENCE_ORDER)
         if TDM in values.purpose:

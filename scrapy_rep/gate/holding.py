@@ -13,11 +13,11 @@ from scrapy.utils.misc import load_object
 from scrapy_rep.crawl import Crawl
 from scrapy_rep.engine.downloader import ROBOTS_HOP
 from scrapy_rep.engine.tools import OneForEachCrawler
+from scrapy_rep.gate.robots import has_robots_of_its_own
 from scrapy_rep.judging.target import EXEMPT_KEY, INSTEAD_KEY, Agents, Chooser
 from scrapy_rep.protocol import __version__, product_tokens
 from scrapy_rep.protocol.lint import notes_on_header
 from scrapy_rep.protocol.printable import counted, duration, mask_uri
-from scrapy_rep.robots import has_robots_of_its_own
 from scrapy_rep.settings import Settings, unknown_names
 
 if TYPE_CHECKING:

@@ -23,6 +23,7 @@ from scrapy_rep.events.of_requests import (
 )
 from scrapy_rep.events.waits import ASKED
 from scrapy_rep.exceptions import NotNow, StillParked
+from scrapy_rep.gate.evidence import collect_evidence
 from scrapy_rep.gate.holding import (
     NOT_JUDGED,
     MetaKeys,
@@ -38,6 +39,7 @@ from scrapy_rep.gate.outcomes import (
     Refusals,
     Symptoms,
 )
+from scrapy_rep.gate.robots import equip
 from scrapy_rep.judging.ruling import (
     SEND,
     UNREACHABLE,
@@ -53,7 +55,6 @@ from scrapy_rep.judging.target import (
 )
 from scrapy_rep.pacing.keeper import OverBudgetError
 from scrapy_rep.policies import Known
-from scrapy_rep.robots import equip
 from scrapy_rep.settings import LONGEST_AT_PROMPT
 
 if TYPE_CHECKING:
@@ -93,7 +94,7 @@ class RepMiddleware:
         self._engine = crawl.engine
         self._keeper = crawl.keeper
         self._judge = crawl.judge
-        crawl.collect_evidence()
+        collect_evidence(crawl)
         self._hear_judged = events.listeners(Judged)
         self._hear_exempt = events.listeners(Exempt)
         self._refusals = refusals = Refusals(crawl)

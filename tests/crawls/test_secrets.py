@@ -18,10 +18,10 @@ from scrapy_rep import Policy, RobotsForbidden, SettingError
 from scrapy_rep.compat import get
 from scrapy_rep.compat.urllib_fetch import fetch
 from scrapy_rep.events.of_requests import AuditFailed
+from scrapy_rep.events.sink import Sink, fill_in
 from scrapy_rep.events.stream import Stream
-from scrapy_rep.evidence.sink import Sink, fill_in
 from scrapy_rep.exceptions import RedisStartError, StillParked
-from scrapy_rep.robots import Robots
+from scrapy_rep.gate.robots import Robots
 from tests.commands.cli import robots
 from tests.crawls.test_middleware import LEAKS_OF_SCRAPY
 from tests.play import play

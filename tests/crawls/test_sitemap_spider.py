@@ -167,7 +167,7 @@ async def test_a_site_that_hangs_keeps_nobody_back():
 
 @coroutine_test
 async def test_more_sites_than_are_waited_for_at_a_time(monkeypatch):
-    monkeypatch.setattr("scrapy_rep.robots.ORIGINS_AHEAD", 2)
+    monkeypatch.setattr("scrapy_rep.gate.robots.ORIGINS_AHEAD", 2)
     with ExitStack() as stack:
         sites = [stack.enter_context(mapped(host=f"127.0.0.{n}")) for n in range(2, 9)]
         crawler = await crawled([site.url("/robots.txt") for site in sites], Pages)

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from scrapy_rep.pages import tdm_files
+from scrapy_rep.gate import tdm_files
 from tests.play import harvest
 from tests.site import Reply, Site
 from tests.utils import InTurn, Pages, both_schedulers, coroutine_test

@@ -11,7 +11,7 @@ from scrapy_rep.events import as_octets, as_text
 from scrapy_rep.events.of_requests import Ended
 from scrapy_rep.report.reader import RECORDS, fault
 from tests.audits import records_of
-from tests.evidence.test_audit import SAMPLE
+from tests.events.test_audit import SAMPLE
 
 
 @pytest.mark.parametrize("record", records_of(SAMPLE), ids=lambda each: each["type"])

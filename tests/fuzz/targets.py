@@ -36,6 +36,7 @@ from scrapy_rep.access.answers import decode_body
 from scrapy_rep.compat import RobotExclusionRulesParser
 from scrapy_rep.compat import robotexclusionrulesparser as rerp
 from scrapy_rep.exceptions import SettingError
+from scrapy_rep.gate.robots import sitemap_urls
 from scrapy_rep.policies.lifecycle import (
     WAITING_STATES,
     State,
@@ -57,7 +58,6 @@ from scrapy_rep.protocol import (
 )
 from scrapy_rep.protocol.decoding import decode_text
 from scrapy_rep.protocol.language import crawl_delay, request_rate, visit_time
-from scrapy_rep.robots import sitemap_urls
 from scrapy_rep.settings import DEFAULTS, Settings, unknown_names
 from tests.protocol import reference
 

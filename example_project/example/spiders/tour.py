@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from twisted.python.failure import Failure
     from typing_extensions import Self
 
-    from scrapy_rep.robots import Robots
+    from scrapy_rep import Robots
 
 # A real site is looked at, not copied. From the command line these can be changed:
 # scrapy crawl tour -a url=https://example.com -s CLOSESPIDER_PAGECOUNT=5

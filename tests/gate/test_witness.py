@@ -18,8 +18,8 @@ from scrapy import Request
 
 from scrapy_rep import RepMiddleware
 from scrapy_rep.crawl import Crawl
-from scrapy_rep.evidence import EVIDENCE
 from scrapy_rep.exceptions import RobotsRefused
+from scrapy_rep.gate.evidence import EVIDENCE
 from tests.audits import digest, of_type, records_of
 from tests.snapshots import snapshot_of
 from tests.utils import DictStore, Pages, coroutine_test, make_crawler

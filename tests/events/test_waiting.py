@@ -9,10 +9,10 @@ import pytest
 from scrapy import signals
 
 from scrapy_rep.crawl import Crawl
+from scrapy_rep.events import audit
+from scrapy_rep.events.audit import AT_A_TIME, MOST_HOSTS, WaitingLines
 from scrapy_rep.events.of_requests import Waited
 from scrapy_rep.events.waits import Held
-from scrapy_rep.evidence import audit
-from scrapy_rep.evidence.audit import AT_A_TIME, MOST_HOSTS, WaitingLines
 from tests.utils import Pages, coroutine_test, make_crawler, until
 
 

@@ -11,6 +11,8 @@ from typing import Any
 from scrapy import Request, signals
 
 from scrapy_rep.crawl import Crawl
+from scrapy_rep.events import audit
+from scrapy_rep.events.audit import Audit
 from scrapy_rep.events.of_hosts import BackedOff, Copy, Demanded, NewCopy
 from scrapy_rep.events.of_requests import (
     Answered,
@@ -22,8 +24,7 @@ from scrapy_rep.events.of_requests import (
     Waited,
     said_by,
 )
-from scrapy_rep.evidence import audit
-from scrapy_rep.evidence.audit import Audit
+from scrapy_rep.gate.evidence import collect_evidence
 from scrapy_rep.policies.agreed import copy_of
 from scrapy_rep.policies.lifecycle import Known, policy_of, standing_of
 from tests.audits import digest, of_type, records_of
@@ -67,7 +68,7 @@ async def write_sample(path: Path) -> None:
     clock = (START + 0.1234567 * number for number in count())
     crawl.events.at = lambda moment: next(clock)
     crawl.agents.of = lambda *_: ("ExampleBot/1.0", "other")
-    crawl.collect_evidence()
+    collect_evidence(crawl)
     tell, settings, agent = crawl.events.tell, crawl.settings, "ExampleBot/1.0"
 
     tell(Sent("https://a.example/robots.txt", "a.example", robots=True))

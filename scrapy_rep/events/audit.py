@@ -30,8 +30,8 @@ from scrapy_rep.events.of_requests import (
     Sent,
     Waited,
 )
+from scrapy_rep.events.sink import SETTING_NAME, Sink
 from scrapy_rep.events.waits import ASKED, PACE, add_held
-from scrapy_rep.evidence.sink import SETTING_NAME, Sink
 from scrapy_rep.protocol import __version__
 from scrapy_rep.protocol.printable import without_user
 from scrapy_rep.settings import DEFAULTS

@@ -13,15 +13,18 @@ from scrapy.exceptions import NotConfigured
 from scrapy.spidermiddlewares.base import BaseSpiderMiddleware
 
 from scrapy_rep.events.of_requests import (
+    Answered,
     Decided,
     Exempt,
     FromHttpCache,
     Judged,
     NotMarked,
     OnTheWay,
+    Sent,
     said_by,
 )
 from scrapy_rep.events.stream import Stream
+from scrapy_rep.judging.target import how_judged
 from scrapy_rep.pacing.hosts import FREE, pace_of
 from scrapy_rep.protocol.groups import name_of
 from scrapy_rep.protocol.language import CONTENT_USAGE
@@ -35,6 +38,7 @@ if TYPE_CHECKING:
     from scrapy.crawler import Crawler
     from scrapy.http import Response
 
+    from scrapy_rep.crawl import Crawl
     from scrapy_rep.events.of_hosts import Copy
     from scrapy_rep.pacing.hosts import Pace
     from scrapy_rep.protocol import Agent
@@ -101,6 +105,23 @@ class Decision:
         if evidence["group"] is not None:
             evidence["group"] = evidence["group"].copy()
         return evidence
+
+
+def collect_evidence(crawl: Crawl) -> None:
+    """Keep what REP_EVIDENCE and REP_AUDIT_URI ask for from now on."""
+    settings, events, write = crawl.settings, crawl.events, None
+    if settings.audit_uri is not None:
+        from scrapy_rep.events.audit import Audit  # noqa: PLC0415 - few need it
+
+        agent, uri = lambda: name_of(crawl.agents.of()), settings.audit_uri
+        crawl.audit = Audit(crawl.crawler, uri, events, crawl.waits, agent)
+        write = crawl.audit.write
+    if settings.evidence or write:
+        Witness(settings, events, crawl.keeper.host_of, write)
+    if events.listeners(Sent) or events.listeners(Answered):
+        from scrapy_rep.events.audit import Departures  # noqa: PLC0415 - few need it
+
+        Departures(crawl.engine.starts, events, how_judged)
 
 
 @dataclass(eq=False, repr=False)

@@ -13,9 +13,9 @@ from typing import Any
 import pytest
 
 from scrapy_rep import SettingError
+from scrapy_rep.events import sink
+from scrapy_rep.events.sink import fill_in
 from scrapy_rep.events.stream import Stream
-from scrapy_rep.evidence import sink
-from scrapy_rep.evidence.sink import fill_in
 from tests.audits import lines_of
 from tests.utils import Pages, coroutine_test, make_crawler, until
 
@@ -166,7 +166,7 @@ def adds(params, spider):
     ("params", "expected"),
     [
         (adds, "memory:PAGES-0003-host-4711"),
-        ("tests.evidence.test_sink.adds", "memory:PAGES-0003-host-4711"),
+        ("tests.events.test_sink.adds", "memory:PAGES-0003-host-4711"),
         (lambda *_: {"a": "b", "batch_id": 3}, "memory:b-0003-host-4711"),
     ],
 )

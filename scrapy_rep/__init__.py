@@ -22,7 +22,6 @@ from scrapy_rep.protocol import (
 from scrapy_rep.protocol import __version__ as __version__
 
 if TYPE_CHECKING:
-    from scrapy_rep.compat.scrapy_parser import RepRobotParser
     from scrapy_rep.exceptions import (
         HostRefused,
         RobotsForbidden,
@@ -39,6 +38,7 @@ if TYPE_CHECKING:
     from scrapy_rep.gate.robots import Robots, RobotsSitemapSpider
     from scrapy_rep.gate.scheduler import Scheduler
     from scrapy_rep.gate.tdm_files import TdmMiddleware
+    from scrapy_rep.policies.scrapy_parser import RepRobotParser
 
 __all__ = [
     "GYM2008",
@@ -72,7 +72,7 @@ _HOMES = {
     "Downloader": "gate.downloader",
     "EvidenceSpiderMiddleware": "gate.evidence",
     "RepMiddleware": "gate.middleware",
-    "RepRobotParser": "compat.scrapy_parser",
+    "RepRobotParser": "policies.scrapy_parser",
     "RepSpiderMiddleware": "gate.pages",
     "Robots": "gate.robots",
     "RobotsSitemapSpider": "gate.robots",

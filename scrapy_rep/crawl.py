@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any, NoReturn
 from scrapy import Request, signals
 from scrapy.utils.misc import build_from_crawler, load_object
 
-from scrapy_rep.access import robots_url
 from scrapy_rep.engine.inner import Engine
 from scrapy_rep.engine.tools import OneForEachCrawler
 from scrapy_rep.events import Event
@@ -21,6 +20,7 @@ from scrapy_rep.judging.ruling import Judge
 from scrapy_rep.judging.target import Agents, make_namer
 from scrapy_rep.pacing.keeper import Keeper
 from scrapy_rep.policies import Approval, Fetcher, Permissions, Policies
+from scrapy_rep.protocol.origins import robots_url
 from scrapy_rep.protocol.printable import describe_error, mask_uri
 from scrapy_rep.settings import Settings
 from scrapy_rep.store import Store

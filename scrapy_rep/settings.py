@@ -16,12 +16,12 @@ from typing import TYPE_CHECKING, Any
 
 from scrapy.utils.misc import load_object
 
-from scrapy_rep.access import HOST_NAME, host_in, origin_of
 from scrapy_rep.engine.tools import OneForEachCrawler, at_prompt
 from scrapy_rep.exceptions import SettingError
 from scrapy_rep.protocol import GYM2008, MK1996, RFC9309, Dialect
 from scrapy_rep.protocol.decoding import MAX_SIZE
 from scrapy_rep.protocol.language import PACE_VALUES
+from scrapy_rep.protocol.origins import HOST_NAME, host_in, origin_of
 from scrapy_rep.protocol.preferences import PURPOSES
 from scrapy_rep.protocol.printable import shown
 

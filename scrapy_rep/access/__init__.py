@@ -18,7 +18,6 @@ from __future__ import annotations
 
 import re
 from contextlib import suppress
-from functools import lru_cache
 from ipaddress import IPv4Address, IPv6Address, IPv6Network
 from typing import TYPE_CHECKING, NamedTuple
 from urllib.parse import SplitResult, quote, unquote, urljoin, urlsplit
@@ -37,13 +36,14 @@ from scrapy_rep.access.answers import HeaderFields as HeaderFields
 from scrapy_rep.access.answers import header_fields as header_fields
 from scrapy_rep.protocol import RFC9309
 from scrapy_rep.protocol.decoding import MAX_SIZE
-from scrapy_rep.protocol.paths import (
+from scrapy_rep.protocol.origins import (
     DEFAULT_PORTS,
+    HOST_NAME,
     MAX_NAME_CHARACTERS,
     normal_origin,
+    origin_of,
     split_port,
 )
-from scrapy_rep.protocol.paths import origin_of as origin_of
 from scrapy_rep.protocol.printable import mask_uri, without_user
 
 if TYPE_CHECKING:
@@ -52,8 +52,6 @@ if TYPE_CHECKING:
 MAX_PORT = 65535
 URI_CHARACTERS = "%/?:@!$&'()*+,;=~"
 """What stays in a path and a query besides letters, digits and ``-._``."""
-HOST_NAME = re.compile(r"[a-z0-9_.-]+")
-"""Names and IPv4 addresses that every reader takes for the same."""
 IPV6_LITERAL = re.compile(r"\[([0-9A-Fa-f:.]+)\]")
 IPV4_NUMBER = re.compile(r"[0-9]+|0x[0-9a-f]*")
 LOCAL_NAME_ENDS = (".localhost", ".localdomain", ".local", ".internal", ".home.arpa")
@@ -67,11 +65,6 @@ ENDING_IN_IPV4 = (
     IPv6Network("64:ff9b::/96"),  # NAT64: RFC 6052 2.1
 )
 """Networks whose addresses reach the IPv4 address that they end with."""
-
-
-def robots_url(origin: str) -> str:
-    """RFC 9309 2.3: there is one place."""
-    return f"{origin}/robots.txt"
 
 
 def some_origin_of(url: str, name: str = "url") -> str:
@@ -134,14 +127,6 @@ def _host_and_port(scheme: str, authority: str) -> tuple[str, str]:
     if len(name) > MAX_NAME_CHARACTERS or not HOST_NAME.fullmatch(name):
         raise ValueError("its host is none")
     return name, port
-
-
-@lru_cache(maxsize=4096)
-def host_in(origin: str) -> str:
-    """As paces know it; "": it has none, or none that can be read."""
-    with suppress(ValueError):
-        return (urlsplit(origin).hostname or "").rstrip(".")
-    return ""
 
 
 def is_private(host: str) -> bool:

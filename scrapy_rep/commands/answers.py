@@ -9,7 +9,6 @@ from operator import itemgetter
 from time import time
 from typing import TYPE_CHECKING, Any
 
-from scrapy_rep.access import origin_of
 from scrapy_rep.commands.terminal import (
     STDIN_NAME,
     Answer,
@@ -27,6 +26,7 @@ from scrapy_rep.policies import Known
 from scrapy_rep.protocol import product_tokens
 from scrapy_rep.protocol.decoding import show_octets
 from scrapy_rep.protocol.lint import NUMBERS, notes_on_header
+from scrapy_rep.protocol.origins import origin_of
 from scrapy_rep.protocol.printable import (
     duration,
     explain,

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING
 
 from scrapy.exceptions import UsageError
 
-from scrapy_rep.access import origin_of
 from scrapy_rep.commands.answers import (
     COULD_NOT_TELL,
     VERDICT_COLOURS,
@@ -41,6 +40,7 @@ from scrapy_rep.policies.agreed import (
     read_approved,
     terms_of,
 )
+from scrapy_rep.protocol.origins import origin_of
 from scrapy_rep.protocol.printable import counted, explain, printable, without_user
 from scrapy_rep.report import AuditError, make, size_of
 

@@ -21,7 +21,6 @@ from scrapy.utils.asyncio import create_looping_call
 from scrapy.utils.defer import deferred_from_coro, maybe_deferred_to_future
 from scrapy.utils.job import job_dir
 
-from scrapy_rep.access import origin_of, robots_url
 from scrapy_rep.commands.terminal import URL_WANTED, Answer, Screen, complain
 from scrapy_rep.crawl import Crawl, store_kind
 from scrapy_rep.engine.downloader import ROBOTS_HOP
@@ -31,6 +30,7 @@ from scrapy_rep.gate.holding import NOT_JUDGED, hints_on_refetching, what_holds
 from scrapy_rep.policies.agreed import read_approved
 from scrapy_rep.protocol import RFC9309, product_tokens
 from scrapy_rep.protocol.lint import notes_on_header
+from scrapy_rep.protocol.origins import origin_of, robots_url
 from scrapy_rep.protocol.preferences import TDM, WELL_KNOWN
 from scrapy_rep.settings import PACE_DIRECTIVES, Settings
 from scrapy_rep.store import Snapshot

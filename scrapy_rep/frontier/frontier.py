@@ -8,7 +8,7 @@ from itertools import count
 from math import inf
 from random import randrange
 from time import monotonic
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from scrapy_rep.engine.tools import Alarm
 from scrapy_rep.events.of_hosts import GoesOn, PutOff
@@ -17,13 +17,13 @@ from scrapy_rep.frontier.places import WINDOW, Permits, Places
 from scrapy_rep.judging.ruling import UNREACHABLE
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
     from scrapy import Request, Spider
+    from twisted.internet.defer import Deferred
 
     from scrapy_rep.crawl import Crawl
     from scrapy_rep.frontier.ledger import Entry, HostQueue, Ledger, Place, Where
-    from scrapy_rep.policies.service import Policies
 
 FULL_RECHECKS_PER_POP = 2
 TOLD_ELSEWHERE = frozenset({ASKED, PACE, UNREACHABLE})
@@ -323,20 +323,20 @@ class Frontier:
             queue.where = "asked"
             for place in queue.places:
                 if permits.hold_of(place) == "unknown":
-                    self._ask(place, policies)
+                    self._ask(place, policies.ask)
                     if len(queue.places) > 1:
                         self._make_due(queue)  # another place may go meanwhile
                     break
             else:  # known by now
                 self._make_due(queue)
 
-    def _ask(self, place: Place, policies: Policies) -> None:
+    def _ask(self, place: Place, ask: Callable[..., Deferred[Any]]) -> None:
         page = self.places.next_of(place) or place.page()
         assert page is not None
         assert place.key is not None
         self._asked += 1
         place.asked = True
-        asking = policies.ask(place.key[0] or "", page, ahead=True)
+        asking = ask(place.key[0] or "", page, ahead=True)
 
         def answered(_: object) -> None:
             self._asked -= 1

@@ -156,7 +156,7 @@ class RepMiddleware:
         url, meta, keeper = request.url, request.meta, self._keeper
         if meta:
             if NOTE_KEY in meta:
-                leave_behind(request, meta, self._engine)
+                leave_behind(request, meta, self._engine.slot_of)
             if not self._known_keys.issuperset(meta):
                 self._meta_keys.look(meta)
         found = judged(url, meta)

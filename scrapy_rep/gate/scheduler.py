@@ -112,7 +112,7 @@ class Scheduler(BaseScheduler):
 
     def enqueue_request(self, request: Request) -> bool:
         if NOTE_KEY in request.meta:
-            leave_behind(request, request.meta, self._crawl.engine)
+            leave_behind(request, request.meta, self._crawl.engine.slot_of)
         before = self._sent_back.get(request) if self._sent_back else None
         if before is not None and self.frontier.take_back(before(), request):
             where = self.ledger.where

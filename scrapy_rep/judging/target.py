@@ -11,10 +11,9 @@ from urllib.parse import urlsplit
 from scrapy import Request
 from scrapy.utils.httpobj import urlparse_cached
 
-from scrapy_rep.access import host_in, origin_of
 from scrapy_rep.exceptions import SettingError
 from scrapy_rep.protocol import product_tokens
-from scrapy_rep.protocol.paths import normal_origin, origin_from
+from scrapy_rep.protocol.origins import host_in, normal_origin, origin_from, origin_of
 from scrapy_rep.protocol.printable import without_user
 from scrapy_rep.settings import check_agent
 
@@ -24,7 +23,6 @@ if TYPE_CHECKING:
     from scrapy.crawler import Crawler
     from scrapy.settings import BaseSettings
 
-    from scrapy_rep.engine.inner import Engine
     from scrapy_rep.protocol import Agent
     from scrapy_rep.settings import Settings
 
@@ -254,7 +252,9 @@ def how_judged(url: str, meta: dict[str, Any]) -> tuple[str | None, str | None]:
     return NO_ORIGIN, None
 
 
-def leave_behind(request: Request, meta: dict[str, Any], engine: Engine) -> None:
+def leave_behind(
+    request: Request, meta: dict[str, Any], slot_of: Callable[[Request], str]
+) -> None:
     """Drop what was said of the origin from which *meta*, that of *request*, was copied.
 
     That is for a request to another origin, by a redirect or with ``meta=response.meta``: a leave to
@@ -270,7 +270,7 @@ def leave_behind(request: Request, meta: dict[str, Any], engine: Engine) -> None
     # Scrapy writes the name of the host where nothing is set; under
     # CONCURRENT_REQUESTS_PER_IP that is its address, once it is known. A slot that the
     # user has chosen stays, but for a redirect, of which the user did not know.
-    scrapys = urlsplit(url).hostname, engine.slot_of(Request(url))
+    scrapys = urlsplit(url).hostname, slot_of(Request(url))
     redirected = meta.get("redirect_urls", [])[-1:] == [url]
     if redirected or meta.get(SLOT_KEY) in scrapys:
         meta.pop(SLOT_KEY, None)

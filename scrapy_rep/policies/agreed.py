@@ -29,7 +29,6 @@ from pydispatch.dispatcher import (  # type: ignore[import-untyped]
 )
 from scrapy import signals
 
-from scrapy_rep.access import host_in
 from scrapy_rep.access.answers import REDIRECT_STATUSES, Access, access_of
 from scrapy_rep.events.of_hosts import (
     Copy,
@@ -46,6 +45,7 @@ from scrapy_rep.exceptions import SettingError
 from scrapy_rep.pacing.hosts import FREE, Pace
 from scrapy_rep.policies.lifecycle import STATES_WITHOUT_ANSWER, State
 from scrapy_rep.protocol import RFC9309, product_tokens
+from scrapy_rep.protocol.origins import host_in
 from scrapy_rep.protocol.preferences import UNSTATED
 from scrapy_rep.protocol.printable import duration, explain, printable, shorten
 
@@ -390,7 +390,7 @@ async def tell_of_parsed(crawler: Crawler, policy: Policy, page: Request) -> Non
     if ROBOTS_PARSED is None or not receivers_of(crawler, ROBOTS_PARSED):
         return
     # Late, as Scrapy's interface of parsers imports Protego, too.
-    from scrapy_rep.compat.scrapy_parser import RepRobotParser  # noqa: PLC0415
+    from scrapy_rep.policies.scrapy_parser import RepRobotParser  # noqa: PLC0415
 
     await crawler.signals.send_catch_log_async(
         signal=ROBOTS_PARSED, robotparser=RepRobotParser(policy), request=page

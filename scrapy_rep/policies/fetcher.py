@@ -19,7 +19,7 @@ from scrapy.http.request import NO_CALLBACK
 from twisted.internet.defer import CancelledError
 
 from scrapy_rep import access
-from scrapy_rep.access import describe_error, origin_of, robots_url
+from scrapy_rep.access import describe_error
 from scrapy_rep.engine.downloader import (
     CUT_SHORT,
     LOST,
@@ -34,6 +34,7 @@ from scrapy_rep.exceptions import HostRefused, NotNow, SettingError, StillParked
 from scrapy_rep.policies.agreed import receivers_of
 from scrapy_rep.policies.lifecycle import fields_of
 from scrapy_rep.policies.sharing import FetchBound, proxy_of, validators_of
+from scrapy_rep.protocol.origins import origin_of, robots_url
 from scrapy_rep.protocol.printable import counted
 from scrapy_rep.settings import WrongError, meta_of_text
 

@@ -1,4 +1,4 @@
-"""Origins and paths of URLs, and the path patterns of rules that they are compared with.
+"""Paths of URLs, and the path patterns of rules that they are compared with.
 
 RFC 9309 2.2.2 compares octets after percent-encoding. In the comparable form here, which the usual
 path has already, what equals its escape is decoded, and what no URI may hold, or what separates, is
@@ -10,13 +10,13 @@ from __future__ import annotations
 
 import codecs
 import re
-from contextlib import suppress
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING, NamedTuple
 
 from scrapy_rep.protocol.decoding import spellings_of
 from scrapy_rep.protocol.language import ALL
+from scrapy_rep.protocol.origins import origin_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -24,8 +24,6 @@ if TYPE_CHECKING:
     from scrapy_rep.protocol.decoding import Text
     from scrapy_rep.protocol.language import Dialect
 
-DEFAULT_PORTS = {"http": "80", "https": "443"}
-MAX_NAME_CHARACTERS = 253  # characters of a host name (RFC 1035 2.3.4)
 ORIGIN = re.compile(r"\s*[A-Za-z][A-Za-z0-9+.-]*://[^/?#]*")  # as `origin_of` takes it
 
 # RFC 3986 2.2, 2.3: reserved and unreserved. All else must be encoded.
@@ -150,53 +148,6 @@ def without_dot_segments(path: str) -> str:
     if names[-1] in {".", ".."}:
         kept.append("")
     return f"/{'/'.join(kept)}{mark}{query}"
-
-
-def origin_of(url: str) -> str | None:
-    """The origin of *url*, such as ``https://example.com``: in lower case and punycode, without
-    user, password and the scheme's own port (RFC 6454 4).
-
-    ``None``: *url* is not an absolute http or https URL, so robots.txt says nothing about it.
-    """
-    scheme, colon, rest = url.partition("://")
-    if not colon:
-        return None
-    end = min((at for mark in "/?#\\" if (at := rest.find(mark)) >= 0), default=None)
-    return origin_from(scheme, rest[:end])
-
-
-def normal_origin(scheme: str, netloc: str) -> str | None:
-    """As ``origin_of``."""
-    scheme = scheme.strip().lower()
-    if scheme not in DEFAULT_PORTS:
-        return None
-    host, port = split_port(netloc.rpartition("@")[2])
-    host = normal_host(host)
-    if not host:
-        return None
-    if port in {"", DEFAULT_PORTS[scheme]}:
-        return f"{scheme}://{host}"
-    return f"{scheme}://{host}:{port}"
-
-
-origin_from = lru_cache(maxsize=4096)(normal_origin)
-
-
-def split_port(authority: str) -> tuple[str, str]:
-    host, colon, port = authority.rpartition(":")
-    if not colon or "]" in port:  # no port; or a colon of an IPv6 address
-        return authority, ""
-    if port.isascii() and port.isdigit():
-        port = port.lstrip("0") or "0"
-    return host, port
-
-
-def normal_host(host: str) -> str:
-    host = host.lower()
-    if not host.isascii() and len(host) <= MAX_NAME_CHARACTERS:  # or the codec is busy
-        with suppress(UnicodeError):  # nobody can be asked there; an origin of its own
-            return host.encode("idna").decode("ascii")
-    return host
 
 
 HEX_DIGITS = tuple("0123456789ABCDEF")

@@ -17,10 +17,10 @@ from json import JSONDecoder, dumps
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from scrapy_rep.access import host_in, origin_of
 from scrapy_rep.events import KINDS, as_octets, fields_of
 from scrapy_rep.events.kinds import EVENTS
 from scrapy_rep.events.of_requests import FORMAT
+from scrapy_rep.protocol.origins import host_in, origin_of
 from scrapy_rep.protocol.printable import shorten, without_user
 
 if TYPE_CHECKING:

@@ -29,7 +29,6 @@ from scrapy_rep.access import (
     Validators,
     header_fields,
     is_private,
-    origin_of,
     redirect_target,
 )
 from scrapy_rep.access.answers import decode_body
@@ -58,6 +57,7 @@ from scrapy_rep.protocol import (
 )
 from scrapy_rep.protocol.decoding import decode_text
 from scrapy_rep.protocol.language import crawl_delay, request_rate, visit_time
+from scrapy_rep.protocol.origins import origin_of
 from scrapy_rep.settings import DEFAULTS, Settings, unknown_names
 from tests.protocol import reference
 

@@ -21,7 +21,7 @@ from scrapy_rep.judging.target import (
     leave_behind,
     note_origin,
 )
-from scrapy_rep.protocol.paths import origin_from
+from scrapy_rep.protocol.origins import origin_from
 from scrapy_rep.protocol.printable import without_user
 from tests.conformance import params
 
@@ -126,7 +126,7 @@ def test_what_was_said_of_another_origin_is_left_behind(url, meta, kept):
     copied: dict[str, Any] = {**PROXIED, **EXEMPT}
     note_origin(URL, copied)
     copied.update(meta)
-    leave_behind(Request(url, meta=copied), copied, ENGINE)
+    leave_behind(Request(url, meta=copied), copied, ENGINE.slot_of)
     assert copied.keys() - {NOTE_KEY} == kept
 
 
@@ -142,7 +142,7 @@ def test_what_was_said_of_another_origin_is_left_behind(url, meta, kept):
 def test_a_slot_that_the_user_chose_stays_but_for_a_redirect(slot, more, kept):
     copied: dict[str, Any] = {"download_slot": slot, **more}
     note_origin(URL, copied)
-    leave_behind(Request("https://c.example/", meta=copied), copied, ENGINE)
+    leave_behind(Request("https://c.example/", meta=copied), copied, ENGINE.slot_of)
     assert copied.get("download_slot") == kept
 
 

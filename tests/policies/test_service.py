@@ -14,7 +14,7 @@ from scrapy.utils.defer import deferred_from_coro, maybe_deferred_to_future
 from twisted.internet.defer import CancelledError, Deferred
 
 from scrapy_rep import access
-from scrapy_rep.access import Exchange, Outcome, Validators, robots_url
+from scrapy_rep.access import Exchange, Outcome, Validators
 from scrapy_rep.events import stream
 from scrapy_rep.events.of_hosts import NewCopy
 from scrapy_rep.events.of_requests import Counted, Failed
@@ -24,6 +24,7 @@ from scrapy_rep.policies import Approval, Permissions, lifecycle
 from scrapy_rep.policies import service as module
 from scrapy_rep.policies.lifecycle import State
 from scrapy_rep.policies.service import Policies
+from scrapy_rep.protocol.origins import robots_url
 from scrapy_rep.settings import Settings
 from scrapy_rep.store import MemoryStore
 from scrapy_rep.store.sqlite import SqliteStore

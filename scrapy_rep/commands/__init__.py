@@ -90,6 +90,8 @@ class RobotsCommand(ScrapyCommand):
             # Else its reader has seen enough ("| head"). Python would complain when it flushes
             # standard output at its end.
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        except KeyboardInterrupt:
+            self.exitcode = 130  # as a shell has it for what SIGINT has ended
         except Exception:  # noqa: BLE001 - Python would end with 1: "some are refused"
             print_exc()
             self.exitcode = 2

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from scrapy_rep import __version__
+from scrapy_rep.protocol import __version__
 
 project = "scrapy_rep"
 project_copyright = "the developers of scrapy_rep"

@@ -11,6 +11,7 @@ import gzip
 import os
 import sys
 import zlib
+from codecs import BOM_UTF8
 from dataclasses import dataclass
 from functools import lru_cache
 from json import JSONDecoder, dumps
@@ -151,6 +152,8 @@ class Reader:
         try:
             while line := file.readline(MAX_LINE_BYTES):
                 source.lines += 1
+                if source.lines == 1:
+                    line = line.removeprefix(BOM_UTF8)  # of an editor
                 if len(line) < MAX_LINE_BYTES or line.endswith(b"\n"):
                     self._take(source, line)
                 else:

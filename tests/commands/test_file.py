@@ -6,6 +6,7 @@ import gzip
 import os
 import re
 import shlex
+import signal
 import subprocess
 import sys
 from datetime import datetime, timezone
@@ -173,3 +174,23 @@ def test_the_hook_of_pre_commit(tmp_path):
     for text, status in {"User-agent: *\nDisallow: /\n": 0, "Disallow: /\n": 1}.items():
         (tmp_path / "robots.txt").write_text(text)
         assert scrapy(*args, "robots.txt", cwd=tmp_path).status == status
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="there is no SIGINT")
+def test_ctrl_c_while_standard_input_is_read(tmp_path):
+    with Forked(
+        command("lint", "-"),
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        env=environment(),
+        cwd=tmp_path,
+    ) as process:
+        assert process.stdin is not None
+        process.stdin.write(
+            b"User-agent: *\n" * 9000
+        )  # more than a pipe holds: it reads
+        process.stdin.flush()
+        process.send_signal(signal.SIGINT)
+        _, err = process.communicate(timeout=60)
+    assert (process.returncode, err) == (130, b"")

@@ -52,6 +52,7 @@ WHOLE = line(run()) + line(SENT)
     [
         pytest.param(WHOLE + line(end(START + 2)), 3, False, id="whole"),
         pytest.param(gzip.compress(WHOLE), 2, False, id="gzip, known by what it is"),
+        pytest.param(b"\xef\xbb\xbf" + WHOLE, 2, False, id="saved by an editor"),
         pytest.param(WHOLE[:-9], 1, True, id="last line torn"),
         pytest.param(WHOLE[:-1], 2, False, id="last line lacks only its end"),
     ],

@@ -275,7 +275,7 @@ class Exchange:
             self._take(answer)
         except Exception as error:  # noqa: BLE001 - whatever an answer can make raise
             self._end(
-                answer, Access.UNREACHABLE, fault=error, reason=describe_error(error)
+                answer, Access.UNREACHABLE, fault=error, reason=in_one_line(error)
             )
 
     def fail(
@@ -288,7 +288,7 @@ class Exchange:
         self.outcome = Outcome(
             access=Access.UNREACHABLE,
             fault=error,
-            reason=reason or describe_error(error),
+            reason=reason or in_one_line(error),
             url=self.request.url,
             by_own_code=by_own_code,
         )
@@ -361,7 +361,7 @@ def _depends_on_agent(fields: HeaderFields) -> bool:
     return any(name.strip() in {"user-agent", "*"} for name in named)
 
 
-def describe_error(error: Exception | None) -> str:
+def in_one_line(error: Exception | None) -> str:
     """In one line."""
     words = str(error).strip().partition("\n")[0] or type(error).__name__
     # A header may have what is no Unicode, which no store can keep.

@@ -94,13 +94,13 @@ def ask(urls: Sequence[str], answers: Answers) -> None:
     answers.screen.track(len(urls), "URLs")
     process, kind = answers.typed.process, answers.typed.kind
     own = {name: getattr(kind, name) for name in NAMES if hasattr(kind, name)}
-    process.crawl(process.create_crawler(Asking), urls=urls, answers=answers, **own)
+    process.crawl(process.create_crawler(Asker), urls=urls, answers=answers, **own)
     process.start()
     if answers.error is not None:
         raise answers.error
 
 
-class Asking(Spider):
+class Asker(Spider):
     """Sends no request of its own: it awaits the policies, which are asked for."""
 
     name = "robots"

@@ -56,7 +56,7 @@ class Host(NamedTuple):
     """That have these."""
 
 
-class State(NamedTuple):
+class QueueState(NamedTuple):
     does: str
     """A value of ``DOES``."""
     counted: int
@@ -108,7 +108,7 @@ class FleetQueue(ExitStack):
 
     # What is told
 
-    def state(self) -> State:
+    def state(self) -> QueueState:
         beat = [self._workers, self._orders], "", 0
         leases, orders = map(as_dict, self._run("beat", *beat))
         asked = self._ask(len(leases)) if leases else {}
@@ -117,7 +117,7 @@ class FleetQueue(ExitStack):
             sum(int(known.get(name, 0)) for known in each)
             for name in (b"filed", b"done", b"lost", b"purged")
         )
-        return State(
+        return QueueState(
             DOES[orders.get("order")],
             filed - done,
             filed,
@@ -131,7 +131,7 @@ class FleetQueue(ExitStack):
             [tuple(row) for each in asked.values() for row in each["waits"]],
         )
 
-    def hosts(self, now: State, chosen: Iterable[str] = ()) -> list[Host]:
+    def hosts(self, now: QueueState, chosen: Iterable[str] = ()) -> list[Host]:
         """Return those, of all or *chosen* hosts, that have requests; most requests first."""
         only = set(chosen)
         number: Counter[tuple[str, str]] = Counter()

@@ -39,7 +39,7 @@ BEYOND_TICKS = 3
 """At so many a worker must have more than its share before it gives any back."""
 
 
-class Standing(NamedTuple):
+class ShardState(NamedTuple):
     owner: bytes | None
     epoch: bytes | None
     filed: int
@@ -56,7 +56,7 @@ class Standing(NamedTuple):
     def is_empty(self) -> bool:
         return not (self.lists or self.out)
 
-    def has_moved(self, before: Standing) -> bool:
+    def has_moved(self, before: ShardState) -> bool:
         return (self.filed, self.done) != (before.filed, before.done)
 
 
@@ -113,7 +113,7 @@ class Shards:
         self._server, self._ledger, self._keeper = server, ledger, keeper
         self._is_busy_with = is_busy_with
         self.owned: dict[int, Shard] = {}
-        self.standing: dict[int, Standing] = {}
+        self.standing: dict[int, ShardState] = {}
         self.is_empty = False
         """Whether the last look was at all, nothing waited or was out, and nothing has come since."""
         self._has_filed = False
@@ -146,7 +146,7 @@ class Shards:
         blocks = {n: [mine[n].term if n in mine else ""] for n in asked}
         answers = await server.for_shards("tick", blocks, server.me, server.lease_ms)
         before = self.standing
-        now = {n: Standing(*answer) for n, answer in answers.items()}
+        now = {n: ShardState(*answer) for n, answer in answers.items()}
         if is_whole:
             self.standing = before | now
             self._look_for_losses(before, now)
@@ -199,7 +199,7 @@ class Shards:
     # What was lost
 
     def _look_for_losses(
-        self, before: dict[int, Standing], now: dict[int, Standing]
+        self, before: dict[int, ShardState], now: dict[int, ShardState]
     ) -> None:
         """Tell what a server has forgotten, by how shards stand and how they stood."""
         forgot = lost = 0

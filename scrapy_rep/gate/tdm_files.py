@@ -54,7 +54,7 @@ META_OF_ROBOTS = (
 """What a request for a robots.txt has, and this one has not."""
 
 
-class Known(NamedTuple):
+class KnownFile(NamedTuple):
     rules: tuple[TdmRule, ...]
     until: float
     """When it is asked for again, in seconds since 1970."""
@@ -62,8 +62,8 @@ class Known(NamedTuple):
     """"": it could be fetched."""
 
 
-BROKEN_OFF = Known((), 0.0, "asking was broken off")
-FORGOTTEN = Known((), 0.0, "it was forgotten")
+BROKEN_OFF = KnownFile((), 0.0, "asking was broken off")
+FORGOTTEN = KnownFile((), 0.0, "it was forgotten")
 
 
 class TdmMiddleware:
@@ -77,7 +77,7 @@ class TdmMiddleware:
         if not obeys or purposes is None or TDM not in crawl.settings.purpose:
             raise NotConfigured  # without a message: it is what the user wants
         purposes.of_file = self.preferences
-        self._files: OrderedDict[str, Known] = OrderedDict()
+        self._files: OrderedDict[str, KnownFile] = OrderedDict()
         self._fetches = OneAtATime(
             self._find, self._keep, crawl.engine.is_ending, crawl.events
         )
@@ -104,13 +104,13 @@ class TdmMiddleware:
         with policies.bound.lending_place():
             await maybe_deferred_to_future(self._fetches.ask(origin, request))
 
-    def _keep(self, origin: str, known: Known = BROKEN_OFF) -> Known:
+    def _keep(self, origin: str, known: KnownFile = BROKEN_OFF) -> KnownFile:
         self._files[origin] = known
         if len(self._files) > MAX_ORIGINS:
             self._files.popitem(last=False)
         return known
 
-    async def _find(self, origin: str, page: Request) -> Known:
+    async def _find(self, origin: str, page: Request) -> KnownFile:
         settings, now = self._crawl.settings, self._crawl.policies.now
         again = settings.unreachable_ttl
         try:
@@ -126,7 +126,7 @@ class TdmMiddleware:
         events.count("tdmrep/origins")
         if failure:
             events.tell(NoTdmrep(origin, failure))
-        return self._keep(origin, Known(rules, now() + again, failure))
+        return self._keep(origin, KnownFile(rules, now() + again, failure))
 
     async def _fetch(
         self, origin: str, page: Request

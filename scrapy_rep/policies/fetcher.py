@@ -19,7 +19,7 @@ from scrapy.http.request import NO_CALLBACK
 from twisted.internet.defer import CancelledError
 
 from scrapy_rep import access
-from scrapy_rep.access import describe_error
+from scrapy_rep.access import in_one_line
 from scrapy_rep.engine.downloader import (
     CUT_SHORT,
     LOST,
@@ -452,7 +452,7 @@ def described(error: Exception) -> str:
     name, kind = type(error).__name__, kind_of(error)
     if kind not in {name, LOST}:
         return kind
-    words = OF_TWISTED.sub("", describe_error(error))
+    words = OF_TWISTED.sub("", in_one_line(error))
     return words if words == name else f"{name}: {words}"
 
 

@@ -78,7 +78,7 @@ class Word(NamedTuple):
     colon: bool
 
 
-class Rule(NamedTuple):
+class PageRule(NamedTuple):
     name: str
     value: str
     agent: str
@@ -121,7 +121,9 @@ def is_one_of(ours: AbstractSet[str], agent: str) -> bool:
     return name in ours or name.partition("/")[0].rstrip() in ours
 
 
-def rules_in(text: str, ours: AbstractSet[str], *, is_header: bool) -> Iterator[Rule]:
+def rules_in(
+    text: str, ours: AbstractSet[str], *, is_header: bool
+) -> Iterator[PageRule]:
     """Commas, semicolons and white space part rules. What a colon follows is an agent unless it is a
     known rule. In a header it holds up to the next one; a meta tag has an agent of its own, so that
     one inside of it holds up to the next comma.
@@ -135,7 +137,7 @@ def rules_in(text: str, ours: AbstractSet[str], *, is_header: bool) -> Iterator[
         word = words.pop()
         if word.first or word.rule:
             if unknown and mine:
-                yield from (Rule(name, "", agent) for name in unknown)
+                yield from (PageRule(name, "", agent) for name in unknown)
             listed = not word.rule and (listed or is_one_of(ours, " ".join(unknown)))
             unknown = []
         if word.first and not is_header:
@@ -143,7 +145,7 @@ def rules_in(text: str, ours: AbstractSet[str], *, is_header: bool) -> Iterator[
         if word.rule:
             value = value_of(word.rule, words)
             if mine:
-                yield Rule(word.rule, value, agent)
+                yield PageRule(word.rule, value, agent)
         elif word.colon:
             named = " ".join([*unknown, word.text])
             agent = "" if named.lower() in EVERYBODY else named

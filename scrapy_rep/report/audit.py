@@ -32,7 +32,9 @@ KEPT_PART = 0.99
 ROUNDING = 0.001
 """Seconds by which rounding makes times of one request differ."""
 
-Event = tuple[str, float, "str | None", "float | None", "float | None"]
+AtHost = tuple[str, float, "str | None", "float | None", "float | None"]
+"""Host, time, and what happened then: an origin asked for a delay, or the answer came to a request
+that began at the last time, or neither, a request was sent."""
 Gap = tuple[str, float, float, float, bool]
 MAX_CHANGES = 200
 MAX_LINES = 40
@@ -128,14 +130,14 @@ class Audit:
         return shown
 
 
-def gaps_of(events: Iterable[Event]) -> Iterator[Gap]:
+def gaps_of(moments: Iterable[AtHost]) -> Iterator[Gap]:
     """Return host, time, gap, delay and whether it is short, of each request but a host's first.
 
     A gap begins when the headers of the request before are here, or it has failed; where the
     audit does not say when, as at hosts without a delay, when that request was sent. The delay is
     the longest that the origins of the host have asked for by then.
     """
-    for host, its in groupby(events, itemgetter(0)):
+    for host, its in groupby(moments, itemgetter(0)):
         last: float | None = None
         sent = delay = 0.0
         gap: Gap | None = None  # of the last request

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from scrapy_rep.frontier.redis_orders import FleetQueue, Host, State
+from scrapy_rep.frontier.redis_orders import FleetQueue, Host, QueueState
 from tests.benchmarks.fleet import delayed, hosts, pages, seeded
 from tests.benchmarks.web import Web
 from tests.commands.cli import Done, robots
@@ -28,7 +28,7 @@ def fleet(server: RedisServer, *args: str, spider: str = "fleet") -> Done:
     return robots("fleet", spider, *args, "-s", f"REP_FLEET={server.url}")
 
 
-def look(server: RedisServer) -> tuple[State, list[Host]]:
+def look(server: RedisServer) -> tuple[QueueState, list[Host]]:
     """Return what the command would tell; it takes a while to begin."""
     with FleetQueue(server.url, "fleet") as queue:
         now = queue.state()

@@ -32,7 +32,6 @@ from scrapy_rep.policies.lifecycle import (
 )
 from scrapy_rep.policies.sharing import (
     LARGE_SIZE,
-    Claim,
     Learned,
     OneAtATime,
     Sharing,
@@ -51,6 +50,7 @@ if TYPE_CHECKING:
     from scrapy_rep.engine.inner import Engine
     from scrapy_rep.policies.agreed import Approval, Permissions
     from scrapy_rep.policies.fetcher import Fetcher
+    from scrapy_rep.policies.sharing import Likeness
     from scrapy_rep.protocol import Agent
     from scrapy_rep.settings import Settings
 
@@ -79,7 +79,6 @@ class Policies:
 
     def __post_init__(self) -> None:
         settings, is_ending = self.settings, self.engine.is_ending
-        self._store_is_shared = type(self.store).claim is not Store.claim
         self._sharing = Sharing(self.crawler, settings, is_ending)
         self._events = events = Stream.of(self.crawler)
         self._news = News(events, settings, self.permissions, self.approval)
@@ -200,47 +199,36 @@ class Policies:
             if self.now() < known.standing.ask_at:
                 return known
             self.errands.under_way[key].tell(known)  # they need not wait for a refresh
-        likeness = self._sharing.likeness(
-            origin_of_key(key), page, self.user_agent_of(page)
-        )
-        claim = await self._sharing.claim(likeness, self.bound)
-        asking = Asking()
-        try:
-            if not self._store_is_shared:
-                return await self._learn_anew(key, page, snapshot, claim, asking)
-            async with AsyncExitStack() as claims:
-                with self.bound.waiting_aside(self.bound.patience):
-                    entering = claims.enter_async_context(self.store.claim(key))
-                    others_asked = await entering
-                if others_asked:
-                    newer, known = await self._recall(key, page)
-                    if known is not None and self.now() < known.standing.ask_at:
-                        return known
-                    snapshot = newer or snapshot  # the store may be away now
-                return await self._learn_anew(key, page, snapshot, claim, asking)
-        finally:
-            asking.over = True
-            claim.end()
-
-    async def _learn_anew(
-        self,
-        key: str,
-        page: Request,
-        before: Snapshot | None,
-        claim: Claim,
-        asking: Asking,
-    ) -> Known:
-        """Take what another crawl has learned, or ask the origin of *key*."""
-        learned = self._sharing.recall(claim.likeness, before, claim.since, self.now())
-        if learned is not None:
+        origin, sharing, bound = origin_of_key(key), self._sharing, self.bound
+        likeness = sharing.likeness(origin, page, self.user_agent_of(page))
+        async with AsyncExitStack() as claims:
+            with bound.waiting_aside(bound.patience):
+                since = await claims.enter_async_context(sharing.claim(likeness))
+                entering = claims.enter_async_context(self.store.claim(key))
+                others_asked = await entering
+            if others_asked:
+                newer, known = await self._recall(key, page)
+                if known is not None and self.now() < known.standing.ask_at:
+                    return known
+                snapshot = newer or snapshot  # the store may be away now
+            learned = sharing.recall(likeness, snapshot, since, self.now())
+            if learned is None:
+                return await self._fetch(key, page, snapshot, likeness)
             self._events.count("shared")
-        else:
-            kept = None if before is None else before.answer
-            origin, user_agent, *_ = claim.likeness
+            return await self._take(key, snapshot, learned, page)
+
+    async def _fetch(
+        self, key: str, page: Request, before: Snapshot | None, likeness: Likeness
+    ) -> Known:
+        asking, kept = Asking(), None if before is None else before.answer
+        try:
+            origin, user_agent, *_ = likeness
             outcome = await self.fetcher.fetch(origin, page, user_agent, kept, asking)
             learned = Learned(outcome, monotonic(), validators_of(kept))
-            self._sharing.keep(claim.likeness, learned)
-        return await self._take(key, before, learned, page)
+            self._sharing.keep(likeness, learned)
+            return await self._take(key, before, learned, page)
+        finally:
+            asking.over = True
 
     async def _recall(
         self, key: str, page: Request

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping
-from contextlib import contextmanager
+from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
 from functools import cached_property
 from math import inf
@@ -30,7 +30,7 @@ from scrapy_rep.policies.lifecycle import Bounded, snapshot_after, standing_of
 from scrapy_rep.store import Snapshot
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Coroutine, Iterator
+    from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
     from concurrent.futures import ThreadPoolExecutor
     from contextlib import AbstractContextManager
 
@@ -188,30 +188,13 @@ class Learned(NamedTuple):
         return ENTRY_OCTETS + FIELD_OCTETS * len(fields) + letters + body
 
 
-class Claim(Waiters[None]):
-    """A crawl's right to ask alone, until its ``end``; others wait for that."""
-
-    def __init__(
-        self, claims: dict[Likeness, Claim], likeness: Likeness, since: float
-    ) -> None:
-        super().__init__()
-        self._claims = claims
-        self.likeness = likeness
-        self.since = since
-        """What was learned since then was waited for; ``inf``: nothing was."""
-        claims[likeness] = self
-
-    def end(self) -> None:
-        del self._claims[self.likeness]
-        self.tell(None)
-
-
 class Commons:
     """What is shared under one event loop, for as long as one of its crawls runs."""
 
     def __init__(self) -> None:
         self.learned: Bounded[Learned] = Bounded(0, Learned.weight)
-        self.claims: dict[Likeness, Claim] = {}
+        self.claims: dict[Likeness, Waiters[None]] = {}
+        """Those who wait for the end of each."""
 
 
 OF_LOOPS: WeakValueDictionary[Any, Commons] = WeakValueDictionary()
@@ -260,17 +243,23 @@ class Sharing:
         by = None if proxy is None else pformat(proxy)
         return origin, user_agent, by, self._way
 
-    async def claim(self, likeness: Likeness, bound: FetchBound) -> Claim:
-        """Let no other crawl ask alike until the claim ends.
+    @asynccontextmanager
+    async def claim(self, likeness: Likeness) -> AsyncIterator[float]:
+        """Let no other crawl of the process ask alike within the block.
 
-        What one has learned meanwhile is there to be recalled, unless it was broken off.
+        The block is given since when, by ``time.monotonic()``, what others learned was waited for;
+        ``inf``: for nothing.
         """
         claims, since, began = self._commons.claims, inf, monotonic()
         while likeness in claims:
-            with bound.waiting_aside(bound.patience):
-                await maybe_deferred_to_future(claims[likeness].join())
+            await maybe_deferred_to_future(claims[likeness].join())
             since = began
-        return Claim(claims, likeness, since)
+        waiters = claims[likeness] = Waiters()
+        try:
+            yield since
+        finally:
+            del claims[likeness]
+            waiters.tell(None)
 
     def recall(
         self, likeness: Likeness, before: Snapshot | None, since: float, now: float

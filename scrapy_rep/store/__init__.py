@@ -174,7 +174,7 @@ class Store(ABC):
         """Write what is not written yet; the crawl is over."""
 
     def claim(self, origin: str) -> AbstractAsyncContextManager[bool]:
-        """Let no other process that shares the store ask *origin* within the block.
+        """Let nobody else who shares the store ask *origin* within the block.
 
         The block is given whether another process may have asked meanwhile, so that the
         store may know more. By default any process may ask, and the value is False.

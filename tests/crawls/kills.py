@@ -148,9 +148,9 @@ class Killed:
             time.sleep(0.005)
         return process
 
-    def end(self) -> str:
-        """Run it to its end, in a Python with its own seed of hashes; return its log."""
-        process = self.start(anew=True)
+    def end(self, *, anew: bool = False) -> str:
+        """Run it to its end, as a Python with its own seed of hashes if *anew*; return its log."""
+        process = self.start(anew=anew)
         _, log = process.communicate(timeout=TIMEOUT)
         assert process.returncode == 0, log
         assert "Traceback" not in log, log

@@ -21,7 +21,7 @@ def test_nothing_is_lost(tmp_path):
         killed = Killed(web, tmp_path)
         while killed.kills < kills and killed.kill(rnd, longest=0.8):
             pass
-        log = killed.end()
+        log = killed.end(anew=True)
         assert "ERROR" not in log
         assert set(killed.done()) == set(web.urls)
         assert killed.kills >= kills // 2

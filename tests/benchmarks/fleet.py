@@ -10,7 +10,7 @@ Run it with ``python -m tests.benchmarks.fleet [pace|wide|cost|full|away]...``:
   bound by CONCURRENT_REQUESTS_PER_DOMAIN, and not by its processor.
 - cost: what Redis takes, in CPU for a page with 20 new links, half of them to other workers'
   hosts, and in memory for a request that waits, beyond its pickle.
-- away: one of a cluster's servers is away for 30 s, judged as the test does for 4 and 8 s.
+- away: one of a cluster's servers is away for 30 s, judged as the test does for 4 and 6 s.
 """
 
 from __future__ import annotations
@@ -348,26 +348,6 @@ def kill_one(worker: Worker, fleet: Fleet) -> None:
     """Kill *worker*, and start another one in its place."""
     worker.stop()
     fleet.workers.append(Worker(fleet.settings))
-
-
-def hang(server: RedisServer) -> None:
-    server.hang()
-    time.sleep(5)
-    server.resume()
-
-
-def long_away(server: RedisServer) -> None:
-    server.kill()
-    time.sleep(8)
-    server.start()
-
-
-FAULTS: dict[str, tuple[Callable[[RedisServer], object], dict[str, Any]]] = {
-    "hung for 5 s": (hang, {}),
-    "away for 8 s": (long_away, {}),
-    "emptied": (lambda server: server.client.flushall(), {}),
-    "clocks off by 3 s": (lambda server: None, {"CLOCKS_OFF": 3.0}),
-}
 
 
 def away() -> None:

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from tests.redis_server import RedisServer
 
-HOSTS = 8
+HOSTS = 6
 
 
 @contextmanager
@@ -50,10 +50,10 @@ def comes_back(server: RedisServer) -> None:
     server.resume()
 
 
-@pytest.mark.parametrize(("how", "seconds"), [(goes, 4), (hangs, 8)])
+@pytest.mark.parametrize(("how", "seconds"), [(goes, 4), (hangs, 6)])
 def test_hosts_of_a_server_that_is_away_wait_and_all_is_sent(how, seconds, tmp_path):
-    with crawl(tmp_path, 20) as running:
-        running.until_more(15)
+    with crawl(tmp_path, 16) as running:
+        running.until_more(10)
         shards = {host: crc32(host.encode()) % SHARDS for host in hosts(HOSTS, OPEN)}
         cluster = running.server
         server = cluster.servers[1]
@@ -78,17 +78,17 @@ def test_hosts_of_a_server_that_is_away_wait_and_all_is_sent(how, seconds, tmp_p
 
 
 def test_nothing_is_lost_while_slots_move(tmp_path: Path):
-    with crawl(tmp_path, 14) as running:
-        running.until_more(15)
+    with crawl(tmp_path, 10) as running:
+        running.until_more(10)
         for shard in range(12):
             running.server.move(f"{{rep:{shard}}}")
         found = running.end()
-    assert {len(hits) for hits in found.pages.values()} == {14}
+    assert {len(hits) for hits in found.pages.values()} == {10}
 
 
 def test_no_crawl_ends_as_finished_where_one_of_the_servers_forgot(tmp_path: Path):
-    with crawl(tmp_path, 20) as running:
-        running.until_more(20)
+    with crawl(tmp_path, 10) as running:
+        running.until_more(10)
         running.server.servers[1].client.flushall()
         running.fleet.join(SOON)
         assert left(running.server) == 0

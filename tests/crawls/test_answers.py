@@ -53,6 +53,11 @@ def coded(body: bytes | str, coding: str) -> Reply:
     return Reply(body, headers={"Content-Encoding": coding})
 
 
+def bomb(_: object) -> Reply:
+    """Be small, and 40 MB when it is unpacked."""
+    return coded(gzip.compress(RULES.encode() + b"# x\n" * 10_000_000, 1), "gzip")
+
+
 def reset(body: bytes) -> Reply:
     return Reply(raw=b"HTTP/1.1 200 OK\r\n\r\n" + body, broken=True)
 
@@ -90,7 +95,6 @@ KINDS: dict[str, tuple[Any, str, str]] = {
     "the same, cut short by a reset": (CUT, UNREACHABLE, ALLOWED),
 }
 PACKED = gzip.compress(RULES.encode())
-BIG = gzip.compress(RULES.encode() + b"# x\n" * 10_000_000, 1)
 ANSWERS: Answers = {
     "33-200 of HTML with valid lines": (Reply("<html>\n" + RULES), FORBIDDEN),
     "55-206": (rules(status=206), UNREACHABLE),
@@ -99,7 +103,7 @@ ANSWERS: Answers = {
     "48-reset": (Reply(reset=True), UNREACHABLE),
     "33-gzip, unasked": (coded(PACKED, "gzip"), FORBIDDEN),
     "33-deflate, unasked": (coded(zlib.compress(RULES.encode()), "deflate"), FORBIDDEN),
-    "35-gzip of 40 MB": (coded(BIG, "gzip"), FORBIDDEN),
+    "35-gzip of 40 MB": (bomb, FORBIDDEN),
     "54-gzip cut short": (coded(PACKED[:-9], "gzip"), UNREACHABLE),
     "33-gzip that is none": (coded(RULES, "gzip"), UNREACHABLE),
     "33-a coding nobody asked for": (coded(RULES, "br"), UNREACHABLE),
@@ -496,6 +500,7 @@ async def test_47_unreachable_is_asked_again_after_a_pause(failures, delays, pau
         assert other - one >= least
 
 
+@pytest.mark.filterwarnings("ignore:The randomize_delay")
 @coroutine_test
 async def test_time_in_the_slot_is_no_time_of_the_fetch():
     """A robots.txt that has to wait for its turn has all of REP_TIMEOUT from then on."""
@@ -503,7 +508,8 @@ async def test_time_in_the_slot_is_no_time_of_the_fetch():
     # On one host, so in one slot.
     with Site({"/a": "a", **robots}) as one, Site({"/b": "b", **robots}) as other:
         # A busy machine takes up to a second for an answer.
-        crawler = make_crawler(REP_TIMEOUT=1.2, DOWNLOAD_DELAY=2.0)
+        own = {one.host: {"delay": 1.4, "randomize_delay": False}}
+        crawler = make_crawler(REP_TIMEOUT=1.2, DOWNLOAD_SLOTS=own)
         await crawl(crawler, urls=[one.url("/a"), other.url("/b")])
     assert crawler.spider.failures == []
     assert "/b" in other.paths

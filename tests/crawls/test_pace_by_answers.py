@@ -1,7 +1,7 @@
 """The pace as it is at the server: from an answer, or a failure, to the next start.
 
 Each crawl is run twice: with our downloader, and with one of the user's, where the gate takes
-the turn.
+the turn. Where it matters who keeps the requests, the latter has Scrapy's scheduler.
 """
 
 from __future__ import annotations
@@ -23,7 +23,6 @@ from tests.site import Reply, Site, pages
 from tests.utils import (
     SCRAPYS,
     Pages,
-    both_schedulers,
     coroutine_test,
     crawl,
     crawled,
@@ -46,24 +45,29 @@ both_ways = pytest.mark.parametrize(
 )
 
 
+THEIRS = {"DOWNLOADER": Users, "SCHEDULER": SCRAPYS}
+ours_and_theirs = pytest.mark.parametrize(
+    "way", [pytest.param({}, id="ours"), pytest.param(THEIRS, id="theirs")]
+)
+
+
 @pytest.mark.invariant2
-@both_ways
 @pytest.mark.parametrize(
-    ("name", "scheduler"),
+    ("name", "way"),
     [
-        ("Scrapy's", "scrapy_rep.Scheduler"),
-        ("Scrapy's", SCRAPYS),
-        pytest.param("aiohttp", SCRAPYS, marks=pytest.mark.only_asyncio),
-        pytest.param("httpx", "scrapy_rep.Scheduler", marks=pytest.mark.only_asyncio),
+        ("Scrapy's", {}),
+        ("Scrapy's", THEIRS),
+        pytest.param("aiohttp", {"SCHEDULER": SCRAPYS}, marks=pytest.mark.only_asyncio),
+        pytest.param("httpx", {"DOWNLOADER": Users}, marks=pytest.mark.only_asyncio),
     ],
 )
 @coroutine_test
-async def test_a_site_that_thinks_and_accepts_late(name, scheduler, way):
+async def test_a_site_that_thinks_and_accepts_late(name, way):
     """Every other connection; and it keeps none."""
     slow = {f"/{n}": Reply("page", after=0.1 * n, headers=CLOSED) for n in range(4)}
     replies = {"/robots.txt": Reply(DELAYED, headers=CLOSED), **slow}
     with Site(replies, accepts_after=cycle([0.0, 0.6 * DELAY])) as site:
-        crawler = make_crawler(SCHEDULER=scheduler, **way, **by_handler(name, "http"))
+        crawler = make_crawler(**way, **by_handler(name, "http"))
         await crawl(crawler, urls=pages(site, 4))
     assert_kept(crawler, 4, site, delay=DELAY)
     for hit, later in pairwise(sorted(site.hits)):
@@ -72,36 +76,27 @@ async def test_a_site_that_thinks_and_accepts_late(name, scheduler, way):
 
 
 @pytest.mark.invariant3
-@both_ways
-@both_schedulers
+@ours_and_theirs
 @coroutine_test
-async def test_a_slow_body_holds_up_nobody(scheduler, way):
+async def test_a_slow_body_holds_up_nobody(way):
     with Site({"/robots.txt": DELAYED}) as site:
         site.replies["/0"] = Reply(b"x" * 40, drip=0.1)
-        crawler = make_crawler(
-            SCHEDULER=scheduler, CONCURRENT_REQUESTS_PER_DOMAIN=2, **way
-        )
+        crawler = make_crawler(CONCURRENT_REQUESTS_PER_DOMAIN=2, **way)
         began = time.monotonic()
         await crawl(crawler, urls=pages(site, 6))
     assert_kept(crawler, 6, site, delay=DELAY)
     assert site.hits[-1].seconds - began < 4  # which the body alone takes
 
 
-@both_ways
-@both_schedulers
+@ours_and_theirs
 @coroutine_test
-async def test_what_has_waited_for_an_answer_keeps_the_users_own_delay_too(
-    scheduler, way
-):
+async def test_what_has_waited_for_an_answer_keeps_the_users_own_delay_too(way):
     with Site({"/robots.txt": "User-agent: *\nCrawl-delay: 0.1\n"}) as site:
-        site.replies["/0"] = Reply("page", after=3.0)
-        crawler = make_crawler(
-            SCHEDULER=scheduler,
-            DOWNLOAD_DELAY=0.8,  # which jitter halves at the most
-            **way,
-        )
-        await crawl(crawler, urls=pages(site, 5))
-    assert len(crawler.spider.got) == 5
+        site.replies["/0"] = Reply("page", after=2.0)
+        # Which jitter halves at the most.
+        crawler = make_crawler(DOWNLOAD_DELAY=0.8, **way)
+        await crawl(crawler, urls=pages(site, 4))
+    assert len(crawler.spider.got) == 4
     assert min(site.gaps()) >= 0.4
 
 

@@ -152,7 +152,6 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 def pytest_collection_finish() -> None:
-    gc.collect()
     freeze_imports()
 
 

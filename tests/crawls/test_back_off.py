@@ -104,14 +104,16 @@ def stats(crawler: Any) -> dict[str, Any]:
     }
 
 
-@both_schedulers
 @pytest.mark.parametrize(
-    ("asks", "meta"),
+    ("scheduler", "asks", "meta"),
     [
-        pytest.param(busy(1), {}, id="seconds"),
-        pytest.param(until_a_date, {}, id="date"),
-        pytest.param(busy(1), {"dont_obey_robotstxt": True}, id="not judged"),
+        (OURS, busy(1), {}),
+        (SCRAPYS, busy(1), {}),
+        (OURS, until_a_date, {}),
+        (OURS, busy(1), {"dont_obey_robotstxt": True}),
+        (SCRAPYS, busy(1), {"dont_obey_robotstxt": True}),
     ],
+    ids=["seconds", "Scrapy's queue", "date", "not judged", "not judged, Scrapy's"],
 )
 @coroutine_test
 async def test_all_of_the_host_waits(scheduler, asks, meta, caplog):
@@ -217,23 +219,21 @@ async def test_no_longer_than_the_maximum(scheduler):
 OBEY = ["disallow", "crawl-delay", "request-rate", "visit-time"]
 
 
-@both_schedulers
 @pytest.mark.parametrize(
     ("path", "reply", "settings", "counted"),
     [
-        pytest.param("/0", Reply(status=500), {}, {}, id="one 500"),
-        pytest.param("/0", busy(LONG, 500), {}, {}, id="500"),
-        pytest.param("/0", busy(LONG, 200), {}, {}, id="200"),
-        pytest.param(
-            *("/robots.txt", busy(LONG, 503), {"REP_UNREACHABLE": "allow"}, {}),
-            id="robots.txt",
-        ),
-        pytest.param("/0", busy(LONG), {"REP_OBEY": OBEY}, {"ignored": 1}, id="off"),
+        ("/0", Reply(status=500), {}, {}),
+        ("/0", busy(LONG, 500), {"SCHEDULER": SCRAPYS}, {}),
+        ("/0", busy(LONG, 200), {}, {}),
+        ("/robots.txt", busy(LONG, 503), {"REP_UNREACHABLE": "allow"}, {}),
+        ("/0", busy(LONG), {"REP_OBEY": OBEY}, {"ignored": 1}),
+        ("/0", busy(LONG), {"REP_OBEY": OBEY, "SCHEDULER": SCRAPYS}, {"ignored": 1}),
     ],
+    ids=["one 500", "500", "200", "robots.txt", "off", "off, Scrapy's queue"],
 )
 @coroutine_test
-async def test_what_parks_nothing(path, reply, settings, counted, scheduler):
-    settings = {"SCHEDULER": scheduler, "RETRY_TIMES": 1, **settings}
+async def test_what_parks_nothing(path, reply, settings, counted):
+    settings = {"RETRY_TIMES": 1, **settings}
     played = await play({path: [reply, ""]}, settings, ["/0", "/1", "/2"])
     assert len(played.spider.got) == 3
     assert not played.of(BackedOff)

@@ -97,7 +97,7 @@ class UntilQuick(Pages):
 @coroutine_test
 async def test_hosts_that_hang_hold_up_nobody_who_comes_after_them(settings):
     with Site(host="0.0.0.0") as site:
-        hanging, quick = hosts_of(site, 200), hosts_of(site, 5, 210)
+        hanging, quick = hosts_of(site, 120), hosts_of(site, 5, 210)
 
         def robots(hit):
             return Reply("# fine", hang=f"http://{hit.headers['Host']}" in hanging)

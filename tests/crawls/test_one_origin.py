@@ -341,10 +341,9 @@ if version_info >= (2, 15):
 
 @pytest.mark.invariant4
 @pytest.mark.parametrize(("process", "settings"), PROCESSES)
-@pytest.mark.parametrize(
-    ("theirs", "asked"), [({}, 1), ({"USER_AGENT": "two/1.0"}, 2)], ids=["same", "UA"]
-)
-def test_two_spiders_of_a_process(process, settings, theirs, asked):
+def test_two_spiders_of_a_process(process, settings):
+    asked = 1 if process == "CrawlerProcess" else 2
+    theirs = {} if asked == 1 else {"USER_AGENT": "two/1.0"}
     with Site({"/robots.txt": SLOW}) as site:
         urls = [site.url("/p"), site.url("/q")]
         code = TWO_SPIDERS.format(

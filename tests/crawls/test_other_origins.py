@@ -13,7 +13,7 @@ from scrapy.resolver import dnscache
 
 from scrapy_rep import RobotsForbidden
 from tests.site import Reply, Site
-from tests.utils import Pages, both_schedulers, coroutine_test, crawl, make_crawler
+from tests.utils import SCRAPYS, Pages, coroutine_test, crawl, make_crawler
 
 PRIVATE = "User-agent: *\nDisallow: /private\n"
 NOTHING = "User-agent: *\nDisallow: /\n"
@@ -89,14 +89,10 @@ def media(tmp_path: Any) -> dict[str, Any]:
     }
 
 
-SAID = [
-    pytest.param(lambda here: {"robotstxt_url": here.url("/page")}, id="robotstxt_url"),
-    pytest.param(lambda here: {"dont_obey_robotstxt": True}, id="dont_obey_robotstxt"),
-]
-
-
-@both_schedulers
-@pytest.mark.parametrize("said", SAID)
+@pytest.mark.parametrize(
+    ("said", "scheduler"),
+    [("robotstxt_url", "scrapy_rep.Scheduler"), ("dont_obey_robotstxt", SCRAPYS)],
+)
 @pytest.mark.parametrize(
     ("spider", "answer"),
     [
@@ -127,7 +123,8 @@ async def test_the_robots_txt_of_the_other_origin_decides(
             RETRY_TIMES=2,
             **(media(tmp_path) if spider is ByAPipeline else {}),
         )
-        await crawl(crawler, urls=[here.url("/")], meta=said(here), there=there)
+        meta = {said: True if said == "dont_obey_robotstxt" else here.url("/page")}
+        await crawl(crawler, urls=[here.url("/")], meta=meta, there=there)
         assert there.paths == ["/robots.txt"]
     (failure,) = crawler.spider.failures
     assert isinstance(failure, RobotsForbidden)
@@ -169,25 +166,25 @@ class Slots:
             self.seen.append(request.meta["download_slot"])
 
 
-@both_schedulers
 @pytest.mark.parametrize(
-    ("first", "then", "expected"),
+    ("first", "then", "expected", "settings"),
     [
-        pytest.param({}, {}, "127.0.0.2", id="none: the slot of its host"),
-        pytest.param({"download_slot": "mine"}, {}, "mine", id="the user's: kept"),
-        pytest.param({}, {"download_slot": "mine"}, "mine", id="set since"),
-        pytest.param(
-            {"download_slot": "one"}, {"download_slot": "two"}, "two", id="set anew"
-        ),
+        (None, None, "127.0.0.2", {}),  # that of its host
+        (None, None, "127.0.0.2", {"SCHEDULER": SCRAPYS}),
+        ("the user's", None, "the user's", {}),
+        ("the user's", None, "the user's", {"SCHEDULER": SCRAPYS}),
+        (None, "set since", "set since", {}),
+        ("one", "set anew", "set anew", {}),
     ],
 )
 @coroutine_test
-async def test_the_slot_of_a_request_that_copies_meta(first, then, expected, scheduler):
+async def test_the_slot_of_a_request_that_copies_meta(first, then, expected, settings):
+    meta, more = ({"download_slot": slot} if slot else {} for slot in (first, then))
     with Site(host="127.0.0.2") as there, Site() as here:
-        crawler = make_crawler(Going, SCHEDULER=scheduler)
+        crawler = make_crawler(Going, **settings)
         slots = Slots(there, crawler)
         urls = [here.url("/")]
-        await crawl(crawler, urls=urls, meta=first, there=there, then=then)
+        await crawl(crawler, urls=urls, meta=meta, there=there, then=more)
     assert slots.seen == [expected]
 
 

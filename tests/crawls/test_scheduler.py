@@ -29,9 +29,10 @@ def job(request: pytest.FixtureRequest, tmp_path: Path) -> dict[str, Any]:
     return {"JOBDIR": str(tmp_path / "job")} if request.param else {}
 
 
-@pytest.fixture(params=[OURS, SCRAPYS])
-def each_way(request: pytest.FixtureRequest, job: dict[str, Any]) -> dict[str, Any]:
-    return {"SCHEDULER": request.param, **job}
+@pytest.fixture(params=["memory", "job", SCRAPYS])
+def each_way(request: pytest.FixtureRequest, tmp_path: Path) -> dict[str, Any]:
+    own = {"job": {"JOBDIR": str(tmp_path / "job")}, SCRAPYS: {"SCHEDULER": SCRAPYS}}
+    return own.get(request.param, {})
 
 
 class Tree(scrapy.Spider):

@@ -35,6 +35,7 @@ from tests.utils import (
     crawled,
     make_crawler,
     sleep,
+    until,
     with_files,
 )
 
@@ -91,8 +92,8 @@ class BusyFirst(Pages):
     async def start(self):
         for number, request in enumerate(self.requests()):
             yield request
-            while not number and not self.crawler.stats.get_value("rep/backoff/count"):
-                await sleep(0.02)
+            if not number:
+                await until(lambda: self.crawler.stats.get_value("rep/backoff/count"))
 
 
 def stats(crawler: Any) -> dict[str, Any]:
@@ -333,11 +334,9 @@ class ThenMore(Pages):
         requests = list(self.requests())
         for request in requests[: -self.last]:
             yield request
-        slots: Any = {}
-        while not any(len(slot.active) == self.holds for slot in slots.values()):
-            await sleep(0.02)
-            if self.crawler.stats.get_value("rep/backoff/count"):
-                slots = self.crawler.engine.downloader.slots
+        slots = self.crawler.engine.downloader.slots
+        await until(lambda: self.crawler.stats.get_value("rep/backoff/count"))
+        await until(lambda: any(len(s.active) == self.holds for s in slots.values()))
         for request in requests[-self.last :]:
             yield request
 
@@ -400,8 +399,7 @@ async def test_a_robots_txt_that_waits_takes_no_place_of_others(seconds):
         async def start(self):
             async for request in super().start():
                 yield request
-            while hub.count("/robots.txt") < 1 or not all(site.hits for site in away):
-                await sleep(0.02)
+            await until(lambda: all(site.hits for site in (hub, *away)))
             yield scrapy.Request(other.url("/"))
 
     with ExitStack() as stack:
@@ -445,8 +443,7 @@ class Stopped(Pages):
     async def start(self):
         for request in self.requests():
             yield request
-        while not self.crawler.stats.get_value("rep/backoff/count"):
-            await sleep(0.02)
+        await until(lambda: self.crawler.stats.get_value("rep/backoff/count"))
         call_later(0.4, self.stop)
 
     def stop(self):

@@ -8,7 +8,7 @@ from scrapy.core.engine import ExecutionEngine
 
 from scrapy_rep.policies import sharing
 from tests.site import Reply, Silence, Site, hosts_of
-from tests.utils import Frees, Pages, coroutine_test, crawl, make_crawler, sleep
+from tests.utils import Frees, Pages, coroutine_test, crawl, make_crawler, sleep, until
 
 PLACES = 16
 """Scrapy's default of CONCURRENT_REQUESTS; half as many robots.txt files are fetched at once."""
@@ -24,8 +24,9 @@ class Asking(Pages):
     async def start(self):
         for request in self.requests():
             yield request
-        while self.site.count("/robots.txt") < min(len(self.urls), PLACES // 2):
-            await sleep(0.01)
+        await until(
+            lambda: self.site.count("/robots.txt") >= min(len(self.urls), PLACES // 2)
+        )
         engine = self.crawler.engine
         self.backed_out = engine.needs_backout()
         if self.backed_out:
@@ -58,8 +59,7 @@ class Lazy(Frees):
         for request in first:
             yield request
         await sleep(0.1)
-        while self.crawler.engine.needs_backout():
-            await sleep(0.01)
+        await until(lambda: not self.crawler.engine.needs_backout())
         yield last
 
 
@@ -87,8 +87,7 @@ class AtOnce(Pages):
     async def start(self):
         for url in self.pair:
             yield scrapy.Request(f"{url}1")
-        while len(self.got) < len(self.pair):
-            await sleep(0.01)
+        await until(lambda: len(self.got) >= len(self.pair))
         for request in self.requests():
             yield request
         await sleep(0.1)

@@ -12,7 +12,7 @@ import pytest
 from tests.audits import of_type, records_of
 from tests.browser import binary
 from tests.site import Reply, Site
-from tests.utils import Pages, coroutine_test, crawl, make_crawler, sleep
+from tests.utils import Pages, coroutine_test, crawl, make_crawler, until
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -51,8 +51,7 @@ class InBrowser(Pages):
 
     async def parse(self, response):
         super().parse(response)
-        while None in [self.robots.allowed(url) for url in self.others]:
-            await sleep(0.05)
+        await until(lambda: None not in map(self.robots.allowed, self.others))
 
 
 @coroutine_test

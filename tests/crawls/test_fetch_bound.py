@@ -25,7 +25,7 @@ from tests.utils import (
     coroutine_test,
     crawl,
     make_crawler,
-    sleep,
+    until,
 )
 
 
@@ -131,8 +131,7 @@ async def test_a_hop_that_waits_for_its_grant_holds_up_nobody(monkeypatch):
             async def start(self):
                 for request in self.requests():
                     yield request
-                while slow.count("/robots.txt") < 2:
-                    await sleep(0.01)
+                await until(lambda: slow.count("/robots.txt") >= 2)
                 self.before = len(slow.hits)
                 yield scrapy.Request(f"{quick}/")
 
@@ -175,8 +174,7 @@ class Second(Frees):
     site: Site
 
     async def start(self):
-        while self.site.count("/robots.txt") < len(self.urls) - 1:
-            await sleep(0.01)
+        await until(lambda: self.site.count("/robots.txt") >= len(self.urls) - 1)
         for request in self.requests():
             yield request
 
@@ -220,8 +218,7 @@ class Late(Frees):
         *first, last = self.requests()
         for request in first:
             yield request
-        while not self.begun.is_set():
-            await sleep(0.01)
+        await until(self.begun.is_set)
         yield last
 
 
@@ -258,8 +255,7 @@ async def test_hops_to_a_parked_host_hold_up_nobody():
         class Following(Pages):
             async def start(self):
                 yield scrapy.Request(busy.url("/"))
-                while not Crawl.of(self.crawler).keeper.is_any_parked():
-                    await sleep(0.01)
+                await until(Crawl.of(self.crawler).keeper.is_any_parked)
                 for request in self.requests():
                     yield request
 

@@ -13,7 +13,15 @@ from scrapy.http.request import NO_CALLBACK
 
 from scrapy_rep import RobotsForbidden, RobotsUnreachable, SettingError
 from tests.site import Reply, Site
-from tests.utils import SCRAPYS, Pages, coroutine_test, crawl, make_crawler, sleep
+from tests.utils import (
+    SCRAPYS,
+    Pages,
+    coroutine_test,
+    crawl,
+    make_crawler,
+    sleep,
+    until,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -220,8 +228,7 @@ class Late(Until):
     async def start(self):
         for request in self.requests():
             if request.url[-2:] == PAGES[0]:
-                while not stat(self.crawler, "put_off"):
-                    await sleep(0.02)
+                await until(lambda: stat(self.crawler, "put_off"))
             yield request
 
 
@@ -290,8 +297,7 @@ async def test_while_it_is_asked_again(delay):
         async def start(self):
             for request in self.requests():
                 yield request
-            while held.asked < 2:
-                await sleep(0.02)
+            await until(lambda: held.asked >= 2)
             for url in [*missing[3:], *urls, *others]:
                 yield scrapy.Request(url, errback=self.failed)
 

@@ -322,8 +322,7 @@ async def test_a_fault_that_passes_is_asked_about_again():
         async def start(self):
             first, second = self.requests()
             yield first
-            while not self.failures:
-                await sleep(0.01)
+            await until(lambda: self.failures)
             await sleep(0.15)  # REP_UNREACHABLE_RETRY_DELAYS, and its jitter
             yield second
 

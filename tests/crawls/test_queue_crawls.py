@@ -25,6 +25,7 @@ from tests.utils import (
     crawled,
     make_crawler,
     sleep,
+    until,
 )
 
 
@@ -165,8 +166,7 @@ async def test_delayed_hosts_do_not_hold_up_others(robots, monkeypatch):
             requests = list(self.requests())
             for request in requests[:6]:
                 yield request
-            while self.crawler.stats.get_value("rep/put_off", 0) < 3:
-                await sleep(0.02)
+            await until(lambda: self.crawler.stats.get_value("rep/put_off", 0) >= 3)
             for request in requests[6:]:
                 yield request
 

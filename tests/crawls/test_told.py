@@ -24,6 +24,7 @@ from tests.utils import (
     crawled,
     make_crawler,
     sleep,
+    until,
 )
 
 BUSY = Reply("busy", 429, {"Retry-After": "1"})
@@ -264,8 +265,7 @@ async def test_a_crawl_that_still_begins_does_not_end(told):
             *first, last = self.requests()
             for request in first:
                 yield request
-            while not (waiting := self.robots.waiting()) or waiting[0].until is None:
-                await sleep(0.05)
+            await until(lambda: any(each.until for each in self.robots.waiting()))
             await sleep(0.3)
             yield last
 
@@ -289,8 +289,7 @@ class Looking(Pages):
     async def start(self):
         for request in self.requests():
             yield request
-        while not any(each.until for each in self.robots.waiting()):
-            await sleep(0.02)
+        await until(lambda: any(each.until for each in self.robots.waiting()))
         self.seen = self.robots.waiting()
         variables = {"est": lambda: print("engine status")}
         self.crawler.signals.send_catch_log(update_telnet_vars, telnet_vars=variables)

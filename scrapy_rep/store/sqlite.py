@@ -38,6 +38,8 @@ FILE_NAME = "robots.sqlite"
 APPLICATION_ID = 0x5245_5039  # REP9
 SCHEMA_VERSION = 3
 BUSY_SECONDS = 10.0
+"""Seconds that another program's lock is waited for; ``BUSY_AGAIN_SECONDS`` after it was in vain."""
+BUSY_AGAIN_SECONDS = 0.05
 FILE_START = b"SQLite format 3\0"
 SUFFIXES = frozenset({".sqlite", ".sqlite3", ".db"})
 """Of files that nothing else is in, so that one that does not begin as SQLite is damaged."""
@@ -171,6 +173,7 @@ class SqliteStore(Store, SqliteFile):
         self._writes = 0
         self._file: tuple[int, int] | None = None  # what the path was when opened
         self._closed = self._was_usable = False
+        self._busy_seconds = BUSY_SECONDS
         self._worker = ThreadPoolExecutor(1, "scrapy_rep.store")
         try:
             self._worker.submit(self._work, lambda db: None).result()
@@ -217,8 +220,22 @@ class SqliteStore(Store, SqliteFile):
 
     # What follows runs in the worker.
 
+    def _work(self, work: Callable[..., T], *args: Any) -> T:
+        try:
+            return super()._work(work, *args)
+        except sqlite3.OperationalError as error:
+            if "locked" in str(error):
+                self._wait_for_locks(BUSY_AGAIN_SECONDS)  # else each origin waits
+            raise
+
+    def _wait_for_locks(self, seconds: float) -> None:
+        if self._db is not None and seconds != self._busy_seconds:
+            self._busy_seconds = seconds
+            self._db.execute(f"PRAGMA busy_timeout = {seconds * 1000:.0f}")
+
     def _put(self, db: sqlite3.Connection, origin: str, snapshot: Snapshot) -> None:
         db.execute(REPLACE, (origin, _used_until(snapshot), pack(origin, snapshot)))
+        self._wait_for_locks(BUSY_SECONDS)
         self._writes += 1
         if not self._writes % WRITES_PER_LOOK:
             now = self._wall_at_zero + monotonic()
@@ -232,6 +249,8 @@ class SqliteStore(Store, SqliteFile):
                 self._put(db, origin, touched)
 
     def _connection(self) -> sqlite3.Connection:
+        if self._db is not None and _identity(self.path) != self._file:
+            self._disconnect()  # removed or moved: what it is told would be lost
         try:
             return super()._connection()
         except sqlite3.OperationalError as error:
@@ -239,6 +258,7 @@ class SqliteStore(Store, SqliteFile):
 
     def _connect(self) -> sqlite3.Connection:
         self._file = _identity(self.path)
+        self._busy_seconds = BUSY_SECONDS
         return sqlite3.connect(self.path, timeout=BUSY_SECONDS, isolation_level=None)
 
     def _prepare(self, db: sqlite3.Connection) -> None:

@@ -88,6 +88,32 @@ async def test_loop_goes_on_while_the_file_is_locked(path):
 
 
 @coroutine_test
+async def test_a_lock_that_stays_is_waited_for_once(path, monkeypatch):
+    monkeypatch.setattr(sqlite_module, "BUSY_SECONDS", 0.5)
+    store = SqliteStore(path)
+
+    async def most_waited() -> float:
+        ((milliseconds,),) = await store._do(
+            lambda db: db.execute("PRAGMA busy_timeout").fetchall()
+        )
+        return milliseconds / 1000
+
+    other = sqlite3.connect(path, isolation_level=None)
+    for _ in range(2):
+        assert await most_waited() == 0.5
+        other.execute("BEGIN IMMEDIATE")
+        for write in (store.put, store.touch):
+            with pytest.raises(sqlite3.OperationalError, match="locked"):
+                await write(ORIGIN, GOOD)
+            assert await most_waited() == sqlite_module.BUSY_AGAIN_SECONDS
+        await store.get(ORIGIN)  # which no such lock hinders
+        other.execute("COMMIT")
+        await store.put(ORIGIN, GOOD)
+    other.close()
+    await store.close()
+
+
+@coroutine_test
 async def test_errors_reach_the_caller(path):
     store = SqliteStore(path)
     with pytest.raises(UnicodeEncodeError):
@@ -408,6 +434,21 @@ async def test_every_damaged_file_has_a_name_of_its_own(path):
         await SqliteStore(path).close()
     names = {file.name for file in path.parent.iterdir()}
     assert names == {path.name, *(f"{path.name}.damaged-{n}" for n in (1, 2, 3))}
+
+
+@coroutine_test
+async def test_what_is_learned_after_the_file_is_gone_is_kept_in_a_new_one(path):
+    store = SqliteStore(path)
+    await store.put(ORIGIN, GOOD)
+    for file in path.parent.iterdir():
+        file.unlink()
+    await store.put(ORIGIN, FAILING)
+    path.rename(path.with_name("moved"))  # as another crawl does with a damaged one
+    await store.put(ORIGIN, GOOD)
+    await store.close()
+    store = SqliteStore(path)
+    assert await store.get(ORIGIN) == GOOD
+    await store.close()
 
 
 @coroutine_test

@@ -9,7 +9,7 @@ import sqlite3
 import subprocess
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from scrapy.utils.defer import deferred_from_coro
@@ -92,7 +92,7 @@ async def test_a_lock_that_stays_is_waited_for_once(path, monkeypatch):
     monkeypatch.setattr(sqlite_module, "BUSY_SECONDS", 0.5)
     store = SqliteStore(path)
 
-    async def most_waited() -> float:
+    async def most_waited() -> Any:
         ((milliseconds,),) = await store._do(
             lambda db: db.execute("PRAGMA busy_timeout").fetchall()
         )

@@ -24,8 +24,7 @@ DISALLOW_P = "User-agent: *\nDisallow: /p\n"
 
 @pytest.mark.invariant5
 @coroutine_test
-async def test_nothing_grows_with_the_hosts(caplog, monkeypatch):
-    monkeypatch.setattr(leaks, "WARM_UP", 150)
+async def test_nothing_grows_with_the_hosts(caplog):
     logging.getLogger("scrapy").setLevel(logging.ERROR)  # caplog would keep it all
     try:
         found = await leaks.look(HOSTS)

@@ -311,7 +311,7 @@ class Log:
         if waits.left:
             causes = _by_cause(waits.left, WAITING_WORDS)
             if waits.kept:
-                causes += f"; {waits.kept:,} of them are in JOBDIR"
+                causes += f"; {waits.kept:,} of them are in {waits.kept_in}"
             sums.append(f"{waits.left.total():,} never sent ({causes})")
         if would_forbid:
             sums.append(

@@ -93,7 +93,8 @@ class Waits:
         self.idle_time = 0.0
         """Seconds in which the crawl had nothing but hosts that wait."""
         self.left: Counter[str] = Counter()
-        self.kept = 0
+        self.kept_in, self.kept = "", 0
+        """Where requests of ``left`` are kept for the next run, and how many."""
         self.hosts_left = 0
         self._is_over = False
         self._under_way = 0
@@ -117,8 +118,8 @@ class Waits:
             number for held, number in self._beside.items() if held[1] == ASKED
         )
 
-    def end(self, *, keeps: bool = False) -> None:
-        """Note what waits as the crawl ends; *keeps*: the queue has it for the next run."""
+    def end(self, kept_in: str = "", lost: int = 0) -> None:
+        """Note what waits as the crawl ends, which the next run finds in *kept_in*, all but *lost*."""
         if self._is_over:
             return
         self._is_over = True
@@ -127,7 +128,8 @@ class Waits:
             self.left[cause] += requests
             hosts.add(host)
         self.hosts_left = len(hosts)
-        self.kept = keeps * self.left.total()
+        if kept_in:
+            self.kept_in, self.kept = kept_in, max(0, self.left.total() - lost)
         self.queue = None
 
     def held(self) -> Iterator[Held]:

@@ -402,7 +402,11 @@ class Frontier:
         self._alarm.cancel()
         self._sweeper.cancel()
         self.sweep()
-        self._permits.waits.end(keeps=self._ledger.outlives)
+        entries = [entry for _, entry in self.taken.values()]
+        for place in self.places:
+            entries += place.hand
+        lost = self._ledger.unwritten() + sum(entry[2] is None for entry in entries)
+        self._permits.waits.end(self._ledger.kept_in, lost)
         for queue in self.places.queues():
             queue.where = "gone"
 

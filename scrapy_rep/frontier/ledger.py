@@ -130,8 +130,8 @@ class Ledger:
     """How many requests of a place ``fill`` is asked for."""
     fills_ahead = False
     """Whether ``fill`` takes time: then it is asked for before the last one at hand is gone."""
-    outlives = True
-    """Whether what is in it outlives the process."""
+    kept_in = ""
+    """Where what is in it outlives the process, as people are told; "": nowhere."""
     sheds = False
     """Whether ``fill`` can bring again what is at hand: then the frontier may forget that, and the
     places beyond its window."""
@@ -207,6 +207,10 @@ class Ledger:
         """Return how many requests wait of which the frontier was not told."""
         return 0
 
+    def unwritten(self) -> int:
+        """Return how many requests would be lost if the process ended now, but those without an id."""
+        return 0
+
     def note_wait(self, place: Place, cause: str, until: float | None) -> None:
         """Note why requests of *place* wait ("": they do not), for who looks from outside.
 
@@ -227,7 +231,6 @@ class Ledger:
 
 class MemoryLedger(Ledger):
     where = "memory"
-    outlives = False
 
     def __init__(self) -> None:
         self._seen: set[bytes] = set()

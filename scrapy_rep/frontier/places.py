@@ -215,7 +215,7 @@ class Places:
                 if place.key == key and place.part == part:
                     return place
         name = ""
-        if self._ledger.outlives:
+        if self._ledger.kept_in:
             name = self._name_of(host, slot, key, part)
             if (named := self._find(queue, name)) is not None:  # its key was not known
                 named.key = key

@@ -83,6 +83,7 @@ class RedisLedger(Ledger):
     """
 
     where = "redis"
+    kept_in = "Redis"
     frontier: Frontier
     fills_ahead = True
 
@@ -163,6 +164,12 @@ class RedisLedger(Ledger):
     @property
     def is_ready(self) -> bool:  # type: ignore[override]
         return self._ordered is None and self._unfiled < MOST_UNFILED
+
+    def unwritten(self) -> int:
+        # Where nothing is to persist, the last worker deletes what is left.
+        frontier = self.frontier
+        is_kept = self._server.settings.fleet_persist
+        return 0 if is_kept else frontier.places.count + len(frontier.taken)
 
     def hold_of(self, place: Place) -> tuple[float, str] | None:
         if f"block {place.host}" in self._shards.orders:

@@ -69,6 +69,7 @@ class SqliteLedger(Ledger):
     """
 
     frontier: Frontier
+    kept_in = "JOBDIR"
     at_hand = 64
     sheds = True
 
@@ -260,6 +261,9 @@ class SqliteLedger(Ledger):
             self.frontier.wake()
         return True
 
+    def unwritten(self) -> int:
+        return 0 if self._is_written() else len(self._changes.requests)
+
     def _get_stuck(self) -> None:
         self.is_ready = False
         self._write_soon()
@@ -311,7 +315,7 @@ def begin(file: JobFile, events: Stream) -> None:
     """Note that a run begins, and when the last one, unless it was killed, asked each host last."""
     facts = dict(file.rows(FACTS))
     if RUNNING in facts:
-        in_hand = sum(_numbers(facts.get(IN_HAND)).values())
+        in_hand = int(sum(_numbers(facts.get(IN_HAND)).values()))
         events.warn_user(
             f"The last run of the job in {file.path.parent} did not come to its end. What it"
             f" had in hand is sent again, and nothing is lost. Requests in hand: {in_hand}"

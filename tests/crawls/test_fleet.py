@@ -440,11 +440,13 @@ def test_a_host_that_keeps_one_worker_busy_while_others_idle_is_told():
 @pytest.mark.parametrize("persist", [True, False])
 def test_what_is_left_outlives_the_last_worker_where_it_is_to(persist):
     settings = {"REP_FLEET_PERSIST": persist, "CLOSESPIDER_PAGECOUNT": 5}
+    settings["LOG_LEVEL"] = "INFO"
     with crawl(40, 1, hosts(2, OPEN), **settings) as running:
         running.fleet.join(SOON)
         server = running.server
         assert (left(server) > 0) == persist
         assert bool(server.client.keys(f"*:{SPIDER}:seen")) == persist
+        assert ("of them are in Redis" in running.fleet.workers[0].log) == persist
 
 
 def test_an_empty_queue_for_the_first_worker_and_no_other():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 import sqlite3
 import sys
@@ -206,6 +207,48 @@ async def test_what_a_fast_stop_drops_is_sent_again(tmp_path):
         assert dropped
         last = await crawled(**job)
     assert sorted(first.spider.got + last.spider.got) == sorted(urls)
+
+
+class HalfLost(FindsAndStops):
+    """Has something in each second request that cannot be kept."""
+
+    def requests(self):
+        for number, request in enumerate(super().requests()):
+            yield request.replace(meta={"odd": lambda: None} if number % 2 else {})
+
+
+class FileIsLocked(FindsAndStops):
+    """Finds its requests, and stops, while another program writes into the job's file."""
+
+    def find(self, response):
+        path = Path(self.crawler.settings["JOBDIR"]) / file.FILE_NAME
+        self.other = sqlite3.connect(path, isolation_level=None)
+        self.other.execute("BEGIN IMMEDIATE")
+        yield from super().find(response)
+        raise scrapy.exceptions.CloseSpider("locked")
+
+
+@pytest.mark.parametrize(
+    ("spider", "told"),
+    [
+        pytest.param(
+            HalfLost,
+            r"18 never sent .*; 9 of them are in JOBDIR\)",
+            id="unserialisable",
+        ),
+        pytest.param(FileIsLocked, r"20 never sent \([^;]*\)$", id="unwritten"),
+    ],
+)
+@coroutine_test
+async def test_what_is_not_in_the_file_is_not_told_to_be_there(
+    spider, told, tmp_path, caplog
+):
+    caplog.set_level("INFO", logger="scrapy_rep")
+    job: dict[str, Any] = {"JOBDIR": str(tmp_path / "job"), "CONCURRENT_REQUESTS": 1}
+    with Site() as site:
+        await crawled(pages(site, 20), spider, **job)
+    (line,) = [r.getMessage() for r in caplog.records if "In all" in r.getMessage()]
+    assert re.search(told, line)
 
 
 LEFT = 18

@@ -191,7 +191,7 @@ async def test_a_request_comes_back_as_it_was(waiting, make):
     )
     waiting.push(made)
     expected = made.to_dict(spider=spider)
-    if waiting.ledger.outlives:
+    if waiting.ledger.kept_in:
         await waiting.reopen()
     found = await waiting.pop()
     assert found is not None

@@ -23,7 +23,7 @@ from scrapy_rep.protocol.decoding import MAX_SIZE
 from scrapy_rep.protocol.language import PACE_VALUES
 from scrapy_rep.protocol.origins import HOST_NAME, host_in, origin_of
 from scrapy_rep.protocol.preferences import PURPOSES
-from scrapy_rep.protocol.printable import shown
+from scrapy_rep.protocol.printable import printable, shown
 
 if TYPE_CHECKING:
     from collections.abc import Collection
@@ -131,7 +131,7 @@ def list_of(check_item: Check, expected: str, kind: Check = frozenset) -> Check:
         if isinstance(value, str) and value.lstrip().startswith("["):
             try:
                 value = json.loads(value)
-            except ValueError:
+            except (ValueError, RecursionError):
                 raise WrongError(f"{expected}, as a,b or in JSON") from None
         elif isinstance(value, str):
             value = filter(None, map(str.strip, value.split(",")))
@@ -157,6 +157,14 @@ def some_of(choices: Collection[str]) -> Check:
     return list_of(one_of(choices), f"a list whose items are {listed}")
 
 
+def obeyed(value: Any) -> Any:
+    """Return the directives. None of them has to be meant: a text may be empty by mistake."""
+    found = some_of(DIRECTIVES)(value)
+    if not found and isinstance(value, str) and "[" not in value:
+        raise WrongError('what is enforced, such as "disallow"; "[]" for nothing')
+    return found
+
+
 def loaded(value: Any, expected: str) -> Any:
     """Return what *value* names, in JSON or by an import path."""
     if not isinstance(value, str):
@@ -164,8 +172,8 @@ def loaded(value: Any, expected: str) -> Any:
     try:
         is_json = value.lstrip().startswith("{")
         return json.loads(value) if is_json else load_object(value)
-    except (ImportError, NameError, ValueError, TypeError) as error:
-        raise WrongError(f"{expected} ({error})") from None
+    except (ImportError, NameError, ValueError, TypeError, RecursionError) as error:
+        raise WrongError(f"{expected} ({printable(str(error))})") from None
 
 
 def pace_by(value: Any) -> str | Callable[[Any], str]:
@@ -299,7 +307,7 @@ def setting(default: Any, check: Check) -> Any:
 class Settings(OneForEachCrawler):
     """The settings of one crawl, read and checked once."""
 
-    obey: frozenset[str] = setting([*DIRECTIVES], some_of(DIRECTIVES))
+    obey: frozenset[str] = setting([*DIRECTIVES], obeyed)
     """What is enforced; the rest is only counted."""
     dialect: Dialect = setting("rfc9309", one_of(DIALECTS))
     """How robots.txt is read: or gym2008, mk1996."""

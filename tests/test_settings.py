@@ -72,6 +72,7 @@ def test_values_may_come_from_the_command_line():
     settings = read(REP_OBEY='["disallow"]', REP_UNREACHABLE_RETRY_DELAYS="[1, 2.5]")
     assert settings.obey == {"disallow"}
     assert settings.unreachable_retry_delays == (1, 2.5)
+    assert read(REP_OBEY="[]").obey == read(REP_OBEY=[]).obey == frozenset()
 
 
 @pytest.mark.parametrize(
@@ -80,6 +81,10 @@ def test_values_may_come_from_the_command_line():
         ("REP_OBEY", ["disalow"], 'items are "disallow" or'),
         ("REP_OBEY", ["disallow", "crawldelay"], "; 'crawldelay' is none"),
         ("REP_OBEY", '["disallow"', 'or "back-off", as a,b or in JSON'),
+        *(("REP_OBEY", none, '"[]" for nothing') for none in ("", "  ", ",")),
+        ("REP_OBEY", "[" * 10**5, "as a,b or in JSON"),
+        ("REP_HOSTS", '{"a":' * 10**5, "or the same in JSON (maximum recursion"),
+        ("REP_PACE_BY", "a\nb\0", r"loading object 'a\nb\x00': not a full path"),
         ("REP_DIALECT", "rfc", '"rfc9309" or "gym2008" or "mk1996"'),
         ("REP_CRAWL_DELAY_MAX", -1, "a number of seconds, >= 0"),
         ("REP_CRAWL_DELAY_OVER_MAX", "wait", '"drop" or "clamp"'),

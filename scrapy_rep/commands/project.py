@@ -25,6 +25,7 @@ from scrapy_rep.commands.terminal import URL_WANTED, Answer, Screen, complain
 from scrapy_rep.crawl import Crawl, store_kind
 from scrapy_rep.engine.downloader import ROBOTS_HOP
 from scrapy_rep.events.sink import storage_kind
+from scrapy_rep.exceptions import SettingError
 from scrapy_rep.gate.addon import Addon
 from scrapy_rep.gate.holding import NOT_JUDGED, hints_on_refetching, what_holds
 from scrapy_rep.policies.agreed import read_approved
@@ -222,6 +223,12 @@ def check_what_is_named(settings: ScrapySettings) -> None:
         read_approved(values.approved)
     if values.audit_uri is not None:
         storage_kind(settings, values.audit_uri)
+    files = {"REP_AUDIT_URI": values.audit_uri}
+    if values.store == "sqlite":
+        files["REP_STORE_PATH"] = values.store_path
+    for name, path in files.items():
+        if path is not None and Path(path).is_dir():
+            raise SettingError(name, path, "a file, not a folder")
 
 
 def what_is_off(holding: Holding, *, is_enabled: bool) -> Iterator[str]:

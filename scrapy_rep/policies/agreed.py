@@ -17,6 +17,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import datetime, time, timedelta, timezone
+from errno import EINVAL
 from functools import lru_cache
 from hashlib import sha256
 from math import inf
@@ -194,8 +195,10 @@ def read_approved(path: str) -> Blocks:
     """Raises ``SettingError``, which names the line."""
     expected = "a file that scrapy robots approve has written"
     try:
+        if Path(path).is_fifo() or Path(path).is_char_device():
+            raise OSError(EINVAL, "no regular file")  # reading it may never end
         text = Path(path).read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
+    except (OSError, ValueError) as error:  # which an odd name or text is
         why = getattr(error, "strerror", None) or error
         raise SettingError(SETTING, path, f"{expected} ({why})") from None
     blocks: dict[str, list[str]] = {}

@@ -188,7 +188,8 @@ class SqliteStore(Store, SqliteFile):
         path, job = settings.store_path, crawler.settings["JOBDIR"]
         try:
             return cls(path or _path(crawler.settings), settings.unreachable_max)
-        except (OSError, StoreError, sqlite3.Error) as error:
+        # ValueError: of a name that no file can have.
+        except (OSError, ValueError, StoreError, sqlite3.Error) as error:
             if path:
                 expected = f"a file to keep policies in ({describe_error(error, path)})"
                 raise SettingError("REP_STORE_PATH", path, expected) from error

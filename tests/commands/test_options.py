@@ -90,9 +90,15 @@ def test_every_key_is_documented():
             "REP_AUDIT_URI=foo://u:p@x",
             "REP_AUDIT_URI is 'foo://***@x', expected a path",
         ),
+        (
+            "REP_STORE=sqlite REP_STORE_PATH=.",
+            "REP_STORE_PATH is '.', expected a file, not a folder",
+        ),
+        ("REP_AUDIT_URI=.", "REP_AUDIT_URI is '.', expected a file, not a folder"),
     ],
 )
 def test_doctor_finds_what_would_end_a_crawl(setting, said, tmp_path):
-    done = robots("doctor", "-s", setting, cwd=tmp_path)
+    options = [option for each in setting.split() for option in ("-s", each)]
+    done = robots("doctor", *options, cwd=tmp_path)
     assert (done.status, done.out) == (2, "")
     assert done.err.startswith(said)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import os
 from typing import Any
 
 import pytest
@@ -222,6 +223,23 @@ def test_a_file_that_cannot_be_read(text, said, tmp_path):
         path.write_text(text)
     with pytest.raises(SettingError, match=said):
         make_crawler(REP_APPROVED=str(path))._create_engine()
+
+
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [
+        ("/dev/zero", "no regular file"),
+        ("pipe", "no regular file"),
+        (".", "Is a directory"),
+        ("a\0b", "embedded null byte"),
+        ("\ud800", "surrogates not allowed"),
+    ],
+)
+def test_what_is_no_file_that_ends(name, said, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    os.mkfifo("pipe")
+    with pytest.raises(SettingError, match=said):
+        make_crawler(REP_APPROVED=name)._create_engine()
 
 
 def test_what_is_typed_to_approve(tmp_path):

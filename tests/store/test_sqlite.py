@@ -412,6 +412,10 @@ async def test_a_damaged_file_is_moved_aside(path, caplog, damage, first):
             {"REP_STORE": "sqlite", "REP_STORE_PATH": "."},
             "REP_STORE_PATH is '.', expected a file",
         ),
+        (
+            {"REP_STORE": "sqlite", "REP_STORE_PATH": "a\0b"},
+            r"REP_STORE_PATH is 'a\x00b', expected a file",
+        ),
         ({"JOBDIR": "notes.txt"}, "JOBDIR is 'notes.txt', expected a folder to keep"),
     ],
 )

@@ -444,6 +444,11 @@ class Settings(OneForEachCrawler):
             found["store"] = "sqlite" if outlives else "memory"
         found["purpose"] = tuple(sorted({PURPOSES[name] for name in found["purpose"]}))
         found["evidence"] = found["evidence"] or found["evidence_field"] is not None
+        try:
+            settings.getbool("ROBOTSTXT_OBEY")
+        except ValueError:  # which does not say of what
+            name = "ROBOTSTXT_OBEY"
+            raise SettingError(name, settings.get(name), "True or False") from None
         user_agent = settings.get("ROBOTSTXT_USER_AGENT")
         return cls(
             **found,

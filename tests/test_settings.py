@@ -167,6 +167,12 @@ def test_wrong_values_of_scrapys_are_named(name):
         read(**{name: "x"})
 
 
+def test_a_flag_of_scrapys_is_named():
+    expected = "ROBOTSTXT_OBEY is 'yes', expected True or False"
+    with pytest.raises(SettingError, match=expected):
+        read(ROBOTSTXT_OBEY="yes")
+
+
 @pytest.mark.parametrize("name", ["REP_MAX_REDIRECTS", "REP_EVIDENCE"])
 def test_values_that_cannot_be_shown(name):
     with pytest.raises(SettingError, match="is int that cannot be shown, expected"):

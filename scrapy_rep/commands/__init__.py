@@ -53,15 +53,15 @@ class RobotsCommand(ScrapyCommand):
         assert self.settings is not None
         try:
             self._typed = read(opts, args, self.settings)
-        except Exception:  # noqa: BLE001 - of the project's spiders, see run
+            self.requires_crawler_process = self._typed.asks
+            if self._typed.asks:
+                from scrapy_rep.commands.project import ask, prepare  # noqa: PLC0415
+
+                prepare(self.settings)
+                self._typed.ask = ask
+        except Exception:  # noqa: BLE001 - of the project's spiders and add-ons, see run
             print_exc()
             sys.exit(2)
-        self.requires_crawler_process = self._typed.asks
-        if self._typed.asks:
-            from scrapy_rep.commands.project import ask, prepare  # noqa: PLC0415
-
-            prepare(self.settings)
-            self._typed.ask = ask
 
     def run(self, args: list[str], opts: argparse.Namespace) -> None:
         from scrapy_rep.commands.terminal import Screen, complain, fail  # noqa: PLC0415

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from urllib.parse import urlsplit
 
 from scrapy import Request
+from scrapy.http import Headers
 from scrapy.utils.httpobj import urlparse_cached
 
 from scrapy_rep.exceptions import SettingError
@@ -103,7 +104,11 @@ class Agents:
         header = self._default_header
         if header is None:
             header = getattr(self._crawler.spider, "user_agent", self._setting) or ""
-        return header if isinstance(header, str) else _decode_header(header)
+        if isinstance(header, str):
+            return header
+        if not isinstance(header, bytes):  # a number or a list, which Scrapy sends, too
+            header = Headers({USER_AGENT: header}).get(USER_AGENT, b"")
+        return _decode_header(header)
 
     def unsent_tokens(self) -> tuple[str, ...]:
         return tokens_not_in(self.header(), self.of())

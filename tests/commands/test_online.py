@@ -190,6 +190,14 @@ def test_spiders_that_cannot_be_had(tmp_path):
     assert done.err.endswith("No module named 'not_installed'\n")
 
 
+def test_an_add_on_that_cannot_be_had(tmp_path):
+    """Its status is not that of a URL that is refused."""
+    folder = project(tmp_path, "ADDONS = {'not_installed.Addon': 1}\n")
+    done = robots("http://localhost:9/", cwd=folder)
+    assert (done.status, done.out) == (2, "")
+    assert done.err.endswith("No module named 'not_installed'\n")
+
+
 def test_asks_as_the_attributes_of_a_spider_say(tmp_path):
     folder = project(tmp_path, "SPIDER_MODULES = ['its_spiders']\n")
     code = SPIDER.replace("robotstxt_user_agent =", "user_agent =")

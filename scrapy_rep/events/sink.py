@@ -9,6 +9,7 @@ from datetime import datetime, timezone
 from gzip import GzipFile
 from importlib import import_module
 from itertools import count
+from os import fstat
 from pathlib import Path, PureWindowsPath
 from threading import Event, Thread
 from time import monotonic
@@ -84,16 +85,19 @@ class Sink:
         self._head = head
         self._file: IO[bytes] | None = None
         self._lines: Any = None
+        self._retry_at = 0.0
         self._waiting: deque[str] = deque()
         # Each number is changed by one of the two threads only.
         self._given = self._done = 0  # octets
-        self._dropped = self._unwritten = 0  # lines
+        self._dropped = self._unwritten = self._put = 0  # lines
         self._uri = fill_in(uri, crawler, worker)
         try:
             self._storage = storage(crawler, self._uri)
             self._is_local = isinstance(self._storage, FileFeedStorage)
             self._path: str = self._storage.path if self._is_local else ""
-            self._open()
+            # Opening a pipe takes until it has a reader: the thread does it.
+            if not (self._is_local and Path(self._path).is_fifo()):
+                self._open()
         except SettingError:
             raise
         # Whatever a storage may raise, NotConfigured and AssertionError among it.
@@ -119,6 +123,7 @@ class Sink:
 
     def put(self, line: str) -> None:
         """Take *line*, in ASCII and with its end, to be written soon."""
+        self._put += 1
         given = self._given + len(line)
         if given - self._done > MAX_WAITING_BYTES:
             self._dropped += 1
@@ -138,6 +143,7 @@ class Sink:
         self._thread.join(CLOSE_SECONDS)
         try:
             if self._thread.is_alive():
+                self._dropped = self._put - self.written - self._unwritten
                 raise TimeoutError("writing takes too long")
             if self._file is not None:
                 if self._lines is not self._file:
@@ -166,6 +172,7 @@ class Sink:
             return
         text = "".join(taken)
         try:
+            self._look_for_file()
             if self._file is None and self._is_local and monotonic() >= self._retry_at:
                 self._open()
             if self._file is None:
@@ -178,6 +185,20 @@ class Sink:
             self._note_failure(error)
             self._give_up_file()
         self._done += len(text)
+
+    def _look_for_file(self) -> None:
+        """If the file was removed, with all that it has, begin another one."""
+        if (
+            self._file is None
+            or not self._is_local
+            or fstat(self._file.fileno()).st_nlink
+        ):
+            return
+        self._note_failure(FileNotFoundError("the file was removed"))
+        self._unwritten += self.written + 1  # the head, too
+        self.written = 0
+        self._give_up_file()
+        self._retry_at = 0.0
 
     def _open(self) -> None:
         if self._is_local:

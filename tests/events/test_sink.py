@@ -139,6 +139,38 @@ async def test_another_file_is_begun_after_a_while(tmp_path, monkeypatch):
     assert (target._errors, target.lost, target.written) == (1, 1, 2)
 
 
+@coroutine_test
+async def test_a_file_that_was_removed_is_lost_and_another_one_begun(tmp_path):
+    path = tmp_path / "audit.jsonl"
+    target = opened(path)
+    await write(target, "1\n")
+    path.unlink()
+    target.put("2\n")
+    await target.close()
+    assert lines_of(path) == ["head", "2"]
+    assert (target._errors, target.lost, target.written) == (1, 2, 1)
+
+
+@coroutine_test
+async def test_a_pipe_without_a_reader_holds_up_nothing(tmp_path, monkeypatch):
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    target = opened(pipe)
+    target.put("1\n")
+    reader = os.open(pipe, os.O_RDONLY | os.O_NONBLOCK)
+    await until(lambda: target.written)
+    await target.close()
+    assert os.read(reader, 100) == b"head\n1\n"
+    os.close(reader)
+
+    monkeypatch.setattr(sink, "CLOSE_SECONDS", 0.1)
+    target = opened(pipe)
+    target.put("1\n")
+    await target.close()
+    assert (target._errors, target.lost) == (1, 1)
+    os.close(os.open(pipe, os.O_RDONLY | os.O_NONBLOCK))  # the thread ends
+
+
 def test_no_empty_file_is_left_where_none_can_be_written(tmp_path, monkeypatch):
     def full(*_: object) -> None:
         raise OSError("the disk is full")

@@ -38,6 +38,7 @@ STORES = {
     "memory": "scrapy_rep.store.MemoryStore",
     "sqlite": "scrapy_rep.store.sqlite.SqliteStore",
 }
+STORE_METHODS = ("get", "put", "touch", "claim", "close")
 
 
 class Crawl(OneForEachCrawler):
@@ -97,7 +98,10 @@ class Crawl(OneForEachCrawler):
             if isinstance(kind, type) and not issubclass(kind, Store):
                 # It has the methods, and now the defaults of those that it lacks.
                 kind = type(kind.__name__, (kind, Store), {})
-            return build_from_crawler(kind, self.crawler)  # type: ignore[no-any-return]
+            made: Store = build_from_crawler(kind, self.crawler)
+            if missing := [name for name in STORE_METHODS if not hasattr(made, name)]:
+                raise TypeError(f"what it makes has no {', '.join(missing)}")
+            return made
         except SettingError:
             raise
         except (ImportError, NameError, ValueError, TypeError, OSError) as error:

@@ -174,7 +174,7 @@ class Policies:
     async def snapshot(self, key: str) -> Snapshot | None:
         """The store may know more than this crawl, but not of failures of code on this machine."""
         own = self._cache.snapshot(key)
-        kept: Snapshot | None = await self._with_store("read", key, self.store.get(key))
+        kept: Snapshot | None = await self._with_store("read", self.store.get, key)
         if own is None or kept is None:
             return kept or own
         return kept._replace(failures=own.failures) if own.has_failed_here else kept
@@ -183,7 +183,7 @@ class Policies:
         self.errands.close()
         self.bound.close()
         self._sharing.leave()
-        await self._with_store("close", "", self.store.close())
+        await self._with_store("close", self.store.close)
         if self._cache.evictions:
             self._events.count("cache/evictions", self._cache.evictions)
 
@@ -258,10 +258,10 @@ class Policies:
             key = self._variant(origin, page)  # else it is a failure beside an answer
         if not outcome.by_own_code:
             write = self.store.put if new_answer or key != asked else self.store.touch
-            await self._with_store("write", key, write(key, snapshot))
+            await self._with_store("write", write, key, snapshot)
         if key != origin:
-            varies = self.store.put(origin, Snapshot(varies_at=at))
-            await self._with_store("write", origin, varies)
+            varies = Snapshot(varies_at=at)
+            await self._with_store("write", self.store.put, origin, varies)
             self._note_variants(origin)
         if outcome.access is Access.NOT_MODIFIED:
             self._events.count("cache/revalidated")
@@ -347,10 +347,15 @@ class Policies:
         stands = Standing(State.UNREACHABLE, self.now(), self.now())
         return Known(origin_of_key(key), policy, stands)
 
-    async def _with_store(self, doing: str, origin: str, call: Any) -> Any:
+    async def _with_store(
+        self, doing: str, method: Callable[..., Any], origin: str = "", *rest: Snapshot
+    ) -> Snapshot | None:
         """``None`` if the store fails."""
         try:
-            return await call
+            found: Any = await (method(origin, *rest) if origin else method())
+            if doing != "read" or found is None or isinstance(found, Snapshot):
+                return found  # type: ignore[no-any-return]
+            raise TypeError(f"it returned {found!r:.100}, expected a Snapshot or None")
         except Exception as error:  # noqa: BLE001 - whatever a store may raise
             self._events.tell(StoreFailed(doing, origin, repr(error)))
             return None

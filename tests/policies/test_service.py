@@ -16,7 +16,7 @@ from twisted.internet.defer import CancelledError, Deferred
 from scrapy_rep import access
 from scrapy_rep.access import Exchange, Outcome, Validators
 from scrapy_rep.events import stream
-from scrapy_rep.events.of_hosts import NewCopy
+from scrapy_rep.events.of_hosts import NewCopy, StoreFailed
 from scrapy_rep.events.of_requests import Counted, Failed
 from scrapy_rep.events.stream import Stream
 from scrapy_rep.judging.target import Agents
@@ -26,7 +26,7 @@ from scrapy_rep.policies.lifecycle import State
 from scrapy_rep.policies.service import Policies
 from scrapy_rep.protocol.origins import robots_url
 from scrapy_rep.settings import Settings
-from scrapy_rep.store import MemoryStore
+from scrapy_rep.store import MemoryStore, Snapshot
 from scrapy_rep.store.sqlite import SqliteStore
 from tests.conformance import table
 from tests.utils import (
@@ -421,6 +421,33 @@ async def test_a_broken_store_costs_fetches_and_allows_nothing(clock):
         assert not await crawl.allows()
         await crawl.settle()
     assert site.fetches == 5
+
+
+class OddStore(DictStore):
+    """Returns what is no snapshot, and raises before there is anything to await."""
+
+    def put(self, origin: str, snapshot: Snapshot) -> Any:
+        raise OSError("put")
+
+    async def get(self, origin: str) -> Any:
+        return {"status": 404}
+
+    def close(self) -> Any:
+        raise OSError("close")
+
+
+@service_test
+async def test_a_store_whose_methods_are_wrong_is_one_that_fails(clock):
+    site = Site(GOOD)
+    crawl = Crawl(site, OddStore())
+    failed: list[Any] = []
+    crawl.events.listen(failed.append, [StoreFailed])
+    assert not await crawl.allows()
+    await crawl.policies.close()
+    assert site.fetches == 1
+    returned = "TypeError(\"it returned {'status': 404}, expected a Snapshot or None\")"
+    raised = "OSError('put')", "OSError('close')"
+    assert [each.error for each in failed] == [returned, *raised]
 
 
 # From run to run

@@ -8,6 +8,7 @@ from http import HTTPStatus
 import pytest
 from scrapy.utils.defer import deferred_from_coro, maybe_deferred_to_future
 
+from scrapy_rep import SettingError
 from scrapy_rep.crawl import Crawl
 from scrapy_rep.frontier.redis_hosts import FleetStore
 from scrapy_rep.store import Snapshot
@@ -174,3 +175,8 @@ async def test_many_at_once(make):
             4e9 + number for number in range(100)
         ]
     await store.close()
+
+
+def test_what_makes_no_store_is_named_at_once():
+    with pytest.raises(SettingError, match="what it makes has no get, put, touch"):
+        assert Crawl(make_crawler(REP_STORE=lambda: 5)).store

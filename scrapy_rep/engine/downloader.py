@@ -98,10 +98,12 @@ class Departure:
         meta = request.meta
         self.request = request
         self.slot: str | None = meta.get("download_slot")
-        self.robots_hop: Any = meta.get(ROBOTS_HOP)
+        hop = meta.get(ROBOTS_HOP)
+        if hop is not None and not hasattr(hop, "asking"):
+            hop = None  # a user's own mark, on a page
+        self.robots_hop: Any = hop
         """Marks the request as that of a robots.txt, and is told what comes of it."""
-        hop = self.robots_hop
-        self.asking: Any = None if hop is None else getattr(hop, "asking", None)
+        self.asking: Any = None if hop is None else hop.asking
         """The fetch of a robots.txt that it belongs to."""
 
     def step_aside(self) -> None:

@@ -80,7 +80,8 @@ class Permits:
                 return host, slot, UNJUDGED
             header = self._agents.header(request)
             agent = self._agents.of(request, header)
-        except ValueError:  # the gate will say what is wrong
+        # Such as a property of the spider's raises; the gate will say what is wrong.
+        except Exception:  # noqa: BLE001
             return host, slot, UNJUDGED
         was_looked_up = (
             self._is_away is not None

@@ -311,11 +311,11 @@ def _safe(name_of: Namer, tell_failure: Callable[..., object]) -> Namer:
 
     def name(request: Request) -> str:
         nonlocal told
-        error: Exception | None = None
         try:
             found = name_of(request)
             if isinstance(found, str) and found:
                 return found
+            error: Exception = TypeError(f"it returned {found!r:.100}, expected a str")
         except Exception as raised:  # noqa: BLE001 - whatever a user's function may raise
             error = raised
         if not told:

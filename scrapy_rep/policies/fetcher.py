@@ -298,7 +298,7 @@ class Fetcher:
 
     def _bytes_received(self, data: bytes, request: Request) -> None:
         hop = request.meta.get(ROBOTS_HOP)
-        if hop is None:
+        if not isinstance(hop, _Hop):
             return
         hop.received += len(data)
         if hop.received > self._settings.max_size:

@@ -553,3 +553,39 @@ async def test_a_robots_txt_that_a_middleware_holds_up_is_told(number, caplog):
     _, _, crawler = await harvest({}, [f"/{n}" for n in range(number)], **held)
     assert "127.0.0.1 (its robots.txt is being asked for)" in told()[0]
     assert len(crawler.spider.got) == number
+
+
+# What a spider has and marks
+
+
+class AgentIsLost(Pages):
+    """Raises for a property from its first page on."""
+
+    @property
+    def robotstxt_user_agent(self) -> str | None:
+        if self.got:
+            raise KeyError("agent")
+        return None
+
+    def parse(self, response):
+        super().parse(response)
+        yield response.request.replace(url=response.url + "/next")
+
+
+@pytest.mark.invariant6
+@both_schedulers
+@coroutine_test
+async def test_a_property_of_the_spider_that_raises_reaches_the_errback(scheduler):
+    lost, site = {"SCHEDULER": scheduler}, {"/robots.txt": SMALL}
+    seen, _, crawler = await harvest(site, ["/a"], AgentIsLost, **lost)
+    assert seen == ["/robots.txt", "/a"]
+    assert [repr(each) for each in crawler.spider.failures] == ["KeyError('agent')"]
+
+
+@coroutine_test
+async def test_the_mark_of_a_robots_txt_on_a_page_means_nothing():
+    marked = {ROBOTS_HOP: True}
+    seen, _, crawler = await harvest({"/robots.txt": SMALL}, ["/p", "/a"], meta=marked)
+    assert seen == ["/robots.txt", "/a"]
+    assert crawler.spider.got
+    assert crawler.stats.get_value("rep/forbidden/rule") == 1

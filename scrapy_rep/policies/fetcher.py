@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from time import monotonic
 from traceback import walk_tb
 from typing import TYPE_CHECKING, Any
@@ -109,14 +109,17 @@ class _Hop:
     started: float = 0.0
     received: int = 0
     is_late: bool = False
+    codings: dict[bytes, str] = field(default_factory=dict)
+    """The Content-Encoding of each body that came: a middleware may send more with its meta."""
     content_encoding: str = ""
+    """The last one; of a body that a middleware has changed."""
     error: Exception | None = None
     """Raised by its download handler."""
 
     def note_start(self, departure: Departure) -> None:
         """Perhaps once more for a middleware."""
         self.started, self.received, self.is_late = departure.started_at, 0, False
-        self.content_encoding, self.error = "", None
+        self.error = None
         # At the last moment, as a middleware may have put them on.
         foreign = PRIVATE_HEADERS if self.origin != self.first_origin else ()
         for name in (b"Referer", *foreign):
@@ -128,7 +131,9 @@ class _Hop:
             return
         # Scrapy, which is not to see it, would refuse a body that is too long or cut.
         codings = outcome.headers.getlist(b"Content-Encoding")
-        self.content_encoding = b",".join(codings).decode("latin-1")
+        coding = b",".join(codings).decode("latin-1")
+        self.codings[outcome.body] = coding
+        self.content_encoding = coding or self.content_encoding
         outcome.headers.pop(b"Content-Encoding", None)
 
     def has_all_of(self, response: Response) -> bool:
@@ -233,8 +238,8 @@ class Fetcher:
         if "dataloss" in response.flags:  # which a middleware may have permitted
             raise BrokenAnswerError(CUT_SHORT)
         fields = fields_of(response.headers)
-        if hop.content_encoding:
-            fields["content-encoding"] = [hop.content_encoding]
+        if coding := hop.codings.get(response.body, hop.content_encoding):
+            fields["content-encoding"] = [coding]
         cut = hop.received > self._settings.max_size
         spoiled = ""
         if stopped and not (cut or hop.has_all_of(response)):

@@ -555,6 +555,29 @@ async def test_a_robots_txt_that_a_middleware_holds_up_is_told(number, caplog):
     assert len(crawler.spider.got) == number
 
 
+class SendsMore(Token):
+    """Sends another request with what the one for the robots.txt carries, and keeps its answer."""
+
+    async def process_request(self, request):
+        pass
+
+    async def process_response(self, request, response):
+        if request.url.endswith("/robots.txt"):
+            more = request.replace(url=request.url.replace("robots.txt", "more"))
+            await self.crawler.engine.download_async(more)
+        return response
+
+
+@pytest.mark.invariant1
+@coroutine_test
+async def test_what_a_middleware_sends_beside_it_changes_no_coding():
+    headers = {"Content-Encoding": "br"}
+    site = {"/robots.txt": Reply(brotli.compress(SMALL.encode()), headers=headers)}
+    more: Any = {"DOWNLOADER_MIDDLEWARES": {SendsMore: 543}, **RETRIES}
+    seen, _, _ = await harvest(site, ["/p", "/q"], **more)
+    assert seen == ["/robots.txt", "/more", "/q"]
+
+
 # What a spider has and marks
 
 

@@ -42,6 +42,8 @@ PAGE_RULES = ("nofollow", "noindex")
 FLAGS = {"true": True, "1": True, "false": False, "0": False}
 NO_TEXT = {*FLAGS, "none"}
 DAY = 86400.0
+FOREVER = 1e12
+"""More seconds than anybody waits, and not too many for the whole milliseconds of Redis."""
 MiB = 2**20
 LEAST_AND_MOST = (
     ("min_age", "max_age"),
@@ -75,8 +77,14 @@ def whole(least: int, most: float = math.inf) -> Check:
     return number(expected, lambda found: least <= found <= most, int)
 
 
-SECONDS = number("a number of seconds, >= 0", lambda found: found >= 0)
-SOME_SECONDS = number("a number of seconds, > 0", lambda found: found > 0)
+def seconds(expected: str, fits: Callable[[Any], bool]) -> Check:
+    """Return a check of a time; what is longer than FOREVER is as long as that."""
+    check = number(f"a number of seconds, {expected}", fits)
+    return lambda value: min(check(value), FOREVER)
+
+
+SECONDS = seconds(">= 0", lambda found: found >= 0)
+SOME_SECONDS = seconds("> 0", lambda found: found > 0)
 POSITIVE = number("a number, >= 0", lambda found: found >= 0)
 STATUS = number("a 4xx status", lambda found: 400 <= found < 500, int)
 
@@ -376,7 +384,7 @@ class Settings(OneForEachCrawler):
     """The file of the SQLite store; None: robots.sqlite in JOBDIR."""
     fleet: str | None = setting(None, SERVER_URL)
     """The Redis server or cluster by which workers share a crawl; None: one process."""
-    fleet_lease: float = setting(8.0, SOME_SECONDS)
+    fleet_lease: float = setting(8.0, seconds(">= 0.1", lambda found: found >= 0.1))
     """A worker that is silent for so long is taken for dead."""
     fleet_shards: int | None = setting(None, whole(1, 1024))
     """Into how many shards the hosts of a fleet are cut; None: 32."""

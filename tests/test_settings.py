@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import sys
 from datetime import date
 from pathlib import Path
 
@@ -14,7 +15,7 @@ from scrapy_rep import settings as settings_module
 from scrapy_rep.access import MAX_REDIRECTS
 from scrapy_rep.exceptions import SettingError
 from scrapy_rep.protocol import GYM2008, MK1996
-from scrapy_rep.settings import DEFAULTS, Settings, unknown_names
+from scrapy_rep.settings import DEFAULTS, FOREVER, Settings, unknown_names
 
 
 def read(**values):
@@ -142,6 +143,7 @@ def test_values_may_come_from_the_command_line():
         ("REP_ROBOTS_META", {"zyte_api": {"browserHtml": True}}, "for no browser"),
         ("REP_PURPOSE", ["training"], '"train-ai" or'),
         ("REP_PURPOSE", "use", '"use=full"'),
+        ("REP_FLEET_LEASE", 1e-9, "a number of seconds, >= 0.1"),
         ("REP_EVIDENCE", "maybe", "True or False"),
         ("REP_EVIDENCE", 2, "True or False"),
         ("REP_EVIDENCE_FIELD", ["digest"], "a str"),
@@ -165,6 +167,21 @@ def test_wrong_values_are_named(name, value, expected):
 def test_wrong_values_of_scrapys_are_named(name):
     with pytest.raises(SettingError, match=f"{name} is 'x', expected a whole number"):
         read(**{name: "x"})
+
+
+@pytest.mark.parametrize("longest", [1e300, sys.maxsize, "1e300"])
+def test_times_fit_into_redis(longest):
+    """Which took the worker's lease for no number, so that a fleet waited for it for ever."""
+    settings = read(
+        REP_FLEET_LEASE=longest,
+        REP_CRAWL_DELAY_MAX=longest,
+        REP_UNREACHABLE_RETRY_DELAYS=[longest],
+        REP_HOSTS={"a.example": {"allow": "x", "delay": longest}},
+    )
+    assert settings.fleet_lease == settings.crawl_delay_max == FOREVER
+    assert settings.unreachable_retry_delays == (FOREVER,)
+    assert settings.hosts["a.example"]["delay"] == FOREVER
+    assert FOREVER * 1000 < 2**53
 
 
 def test_a_flag_of_scrapys_is_named():

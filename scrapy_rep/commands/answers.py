@@ -96,8 +96,8 @@ class Answers:
     judge: Judge
     status: int = 0
     is_whole: bool = True
-    error: OSError | None = None
-    """What writing to standard output raised, where that is not known otherwise."""
+    error: BaseException | None = None
+    """What writing to standard output raised, or Ctrl-C, where that is not known otherwise."""
     gap: Sequence[str] = ()
     """What is written before the next block."""
 

@@ -124,6 +124,10 @@ class Asker(Spider):
         return
         yield  # makes this a generator, as Scrapy wants it
 
+    def closed(self, reason: str) -> None:
+        if reason == "shutdown" and not self.answers.is_whole:  # Scrapy has caught it
+            self.answers.error = KeyboardInterrupt()
+
     def _downloaded(self, response: Response, request: Request) -> None:
         hop = request.meta.get(ROBOTS_HOP)
         if hop is not None:

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import signal
+import subprocess
+import sys
 from importlib.util import find_spec
 
 import pytest
 from scrapy.settings import Settings as ScrapySettings
 
 from scrapy_rep.commands.project import URLS_AHEAD, prepare
-from tests.commands.cli import robots
+from tests.commands.cli import command, environment, robots
+from tests.fleet import until
 from tests.site import Reply, Site
 
 DISALLOW_X = "User-agent: *\nDisallow: /x\nSitemap: /map.xml\n"
@@ -188,6 +192,21 @@ def test_spiders_that_cannot_be_had(tmp_path):
         done = robots("--spider", "shop", site.url("/y"), cwd=folder)
     assert (done.status, done.out) == (2, "")
     assert done.err.endswith("No module named 'not_installed'\n")
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="there is no SIGINT")
+@pytest.mark.parametrize("words", [[], ["lint"], ["approve"]])
+def test_control_c_while_a_site_is_waited_for(words, tmp_path):
+    with (
+        Site({"/robots.txt": Reply(hang=True)}) as site,
+        subprocess.Popen(
+            command(*words, site.url("/")), env=environment(), cwd=tmp_path
+        ) as process,
+    ):
+        until(lambda: site.hits)
+        process.send_signal(signal.SIGINT)
+        assert process.wait(60) == 130
+    assert [*tmp_path.iterdir()] == []
 
 
 def test_an_add_on_that_cannot_be_had(tmp_path):

@@ -303,6 +303,14 @@ def whole_of(name: str, value: Any) -> int:
         raise SettingError(name, value, "a whole number") from None
 
 
+def flag_of(name: str, settings: BaseSettings) -> bool:
+    """Return one of Scrapy's own flags, as Scrapy reads it, which does not say what is wrong."""
+    try:
+        return settings.getbool(name)
+    except ValueError:
+        raise SettingError(name, settings.get(name), "True or False") from None
+
+
 def setting(default: Any, check: Check) -> Any:
     """Declare a field of Settings; the setting has its name after ``REP_``, in capitals.
 
@@ -448,15 +456,11 @@ class Settings(OneForEachCrawler):
             found["fetch_concurrency"] = max(1, concurrent // 2)
         if found["store"] is None and found["fleet"] is None:
             # What was learned outlives the crawl where requests or pages do.
-            outlives = settings.get("JOBDIR") or settings.getbool("HTTPCACHE_ENABLED")
+            outlives = settings.get("JOBDIR") or flag_of("HTTPCACHE_ENABLED", settings)
             found["store"] = "sqlite" if outlives else "memory"
         found["purpose"] = tuple(sorted({PURPOSES[name] for name in found["purpose"]}))
         found["evidence"] = found["evidence"] or found["evidence_field"] is not None
-        try:
-            settings.getbool("ROBOTSTXT_OBEY")
-        except ValueError:  # which does not say of what
-            name = "ROBOTSTXT_OBEY"
-            raise SettingError(name, settings.get(name), "True or False") from None
+        flag_of("ROBOTSTXT_OBEY", settings)  # others read it
         user_agent = settings.get("ROBOTSTXT_USER_AGENT")
         return cls(
             **found,

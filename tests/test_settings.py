@@ -184,10 +184,11 @@ def test_times_fit_into_redis(longest):
     assert FOREVER * 1000 < 2**53
 
 
-def test_a_flag_of_scrapys_is_named():
-    expected = "ROBOTSTXT_OBEY is 'yes', expected True or False"
+@pytest.mark.parametrize("name", ["ROBOTSTXT_OBEY", "HTTPCACHE_ENABLED"])
+def test_a_flag_of_scrapys_is_named(name):
+    expected = f"{name} is 'yes', expected True or False"
     with pytest.raises(SettingError, match=expected):
-        read(ROBOTSTXT_OBEY="yes")
+        read(**{name: "yes"})
 
 
 @pytest.mark.parametrize("name", ["REP_MAX_REDIRECTS", "REP_EVIDENCE"])

@@ -38,7 +38,9 @@ STORES = {
     "memory": "scrapy_rep.store.MemoryStore",
     "sqlite": "scrapy_rep.store.sqlite.SqliteStore",
 }
-STORE_METHODS = ("get", "put", "touch", "claim", "close")
+STORE_METHODS = [
+    name for name in vars(Store) if not name.startswith("_") and name != "from_crawler"
+]
 
 
 class Crawl(OneForEachCrawler):

@@ -99,12 +99,11 @@ class Departure:
         self.request = request
         self.slot: str | None = meta.get("download_slot")
         hop = meta.get(ROBOTS_HOP)
-        if hop is not None and not hasattr(hop, "asking"):
-            hop = None  # a user's own mark, on a page
-        self.robots_hop: Any = hop
+        self.asking: Any = None if hop is None else getattr(hop, "asking", None)
+        """The fetch of a robots.txt that it belongs to; ``None``: it is a page, perhaps one that its
+        user has marked as if it did."""
+        self.robots_hop: Any = None if self.asking is None else hop
         """Marks the request as that of a robots.txt, and is told what comes of it."""
-        self.asking: Any = None if hop is None else hop.asking
-        """The fetch of a robots.txt that it belongs to."""
 
     def step_aside(self) -> None:
         """Leave the place of its fetch to others, as it waits."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import signal
-import subprocess
 import sys
 from importlib.util import find_spec
 
@@ -13,6 +12,7 @@ from scrapy.settings import Settings as ScrapySettings
 from scrapy_rep.commands.project import URLS_AHEAD, prepare
 from tests.commands.cli import command, environment, robots
 from tests.fleet import until
+from tests.forking import Forked
 from tests.site import Reply, Site
 
 DISALLOW_X = "User-agent: *\nDisallow: /x\nSitemap: /map.xml\n"
@@ -199,7 +199,7 @@ def test_spiders_that_cannot_be_had(tmp_path):
 def test_control_c_while_a_site_is_waited_for(words, tmp_path):
     with (
         Site({"/robots.txt": Reply(hang=True)}) as site,
-        subprocess.Popen(
+        Forked(
             command(*words, site.url("/")), env=environment(), cwd=tmp_path
         ) as process,
     ):

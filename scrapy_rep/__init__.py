@@ -31,12 +31,11 @@ if TYPE_CHECKING:
     )
     from scrapy_rep.gate.addon import Addon
     from scrapy_rep.gate.browser import abort_disallowed
-    from scrapy_rep.gate.downloader import Downloader
     from scrapy_rep.gate.evidence import EvidenceSpiderMiddleware
     from scrapy_rep.gate.middleware import RepMiddleware
     from scrapy_rep.gate.pages import RepSpiderMiddleware
     from scrapy_rep.gate.robots import Robots, RobotsSitemapSpider
-    from scrapy_rep.gate.scheduler import Scheduler
+    from scrapy_rep.gate.scheduler import Downloader, Scheduler
     from scrapy_rep.gate.tdm_files import TdmMiddleware
     from scrapy_rep.policies.scrapy_parser import RepRobotParser
 
@@ -69,7 +68,7 @@ __all__ = [
 
 _HOMES = {
     "Addon": "gate.addon",
-    "Downloader": "gate.downloader",
+    "Downloader": "gate.scheduler",
     "EvidenceSpiderMiddleware": "gate.evidence",
     "RepMiddleware": "gate.middleware",
     "RepRobotParser": "policies.scrapy_parser",

@@ -37,7 +37,13 @@ TOGETHER = {"crawls/test_fleet_troubles.py", "test_example.py"}
 QUICK = [
     *("access", "judging", "pacing", "protocol", "compat/test_conformance.py"),
     *("events/test_records.py", "events/test_lines.py", "policies/test_lifecycle.py"),
-    *("store/test_packed.py", "test_layering.py", "test_quick.py", "test_settings.py"),
+    *(
+        "gate/test_page.py",
+        "store/test_packed.py",
+        "test_layering.py",
+        "test_quick.py",
+        "test_settings.py",
+    ),
 ]
 """Folders and files whose tests are pure: ``pytest -m quick`` reads no others."""
 OUTSIDE = {

@@ -7,9 +7,7 @@ from typing import TYPE_CHECKING
 
 from sphinx.pycode import ModuleAnalyzer
 
-from scrapy_rep.events.kinds import EVENTS
-from scrapy_rep.events.of_hosts import Copy
-from scrapy_rep.events.of_requests import Decided
+from scrapy_rep.events.kinds import EVENTS, Copy, Decided
 from scrapy_rep.gate.evidence import EVIDENCE, OF_COPY
 from scrapy_rep.protocol import CODES
 from scrapy_rep.protocol.lint import NUMBERS, SEVERITIES
@@ -63,11 +61,11 @@ def record_keys() -> Iterator[Row]:
 def events() -> Iterator[Row]:
     yield "event", "what happened", "fields", "counts in", "audit"
     for each in EVENTS:
-        event = f"``{each.__module__.rpartition('.')[2]}.{each.__name__}``"
         names: Row = each.__match_args__
         fields = ", ".join(f"``{name}``" for name in names)
         counts = plain(", ".join(each.counts).replace("{cause}", "CAUSE"))
-        yield event, plain(said(each.__doc__)), fields, counts, plain(each.audit)
+        said_of = plain(said(each.__doc__))
+        yield f"``{each.__name__}``", said_of, fields, counts, plain(each.audit)
 
 
 def notes() -> Iterator[Row]:

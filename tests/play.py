@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from scrapy import signals
 
 from scrapy_rep.events import Event
-from scrapy_rep.events.kinds import EVENTS
-from scrapy_rep.events.of_requests import Sent
+from scrapy_rep.events.kinds import EVENTS, Sent
 from scrapy_rep.events.stream import Stream
 from tests.site import Site
 from tests.utils import Pages, crawl, make_crawler

@@ -23,7 +23,7 @@ from scrapy.utils.job import job_dir
 
 from scrapy_rep.commands.terminal import URL_WANTED, Answer, Screen, complain
 from scrapy_rep.crawl import Crawl, store_kind
-from scrapy_rep.engine.downloader import ROBOTS_HOP
+from scrapy_rep.engine.inner import ROBOTS_HOP
 from scrapy_rep.events.sink import storage_kind
 from scrapy_rep.exceptions import SettingError
 from scrapy_rep.gate.addon import Addon

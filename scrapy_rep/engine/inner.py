@@ -1,7 +1,11 @@
-"""Scrapy's inner parts: slots, places, the engine, its HTTP clients.
+"""Scrapy's downloader and engine: all that we need of their inner parts.
 
-Each is looked at when it is first met. Where a Scrapy has others, there is one warning, and what
-needs them is left out. What of them is private or set, and why:
+``Starts`` has each request wait for its turn, in nobody's place, by whatever way it comes, and tells what
+comes of it; ``HandedOut`` knows what the frontier has given away; ``Engine`` knows slots, places, HTTP
+clients and the engine.
+
+Each inner part is looked at when it is first met. Where a Scrapy has others, there is one warning, and
+what needs them is left out. What of them is private or set, and why:
 
 - ``engine._slot``: its ``nextcall`` wakes the engine when a host is due, else up to five seconds
   late; its ``closing`` tells that the crawl ends, so that nothing waits for a delay then;
@@ -9,35 +13,85 @@ needs them is left out. What of them is private or set, and why:
   ``start()`` is through;
 - ``handlers._get_handler``, and of the handlers ``_pool``, ``_session`` and ``_limits``: no client sends
   twice without a turn, and hosts that hang do not fill its places;
-- ``slot.lastseen``: the user's own delay counts from the hand-over.
-
-``Downloader`` calls Scrapy's ``_process_queue``: what waits for its turn takes no place of its slot.
+- ``slot.lastseen``: the user's own delay counts from the hand-over;
+- ``downloader._process_queue``: what waits for its turn takes no place of its slot.
 """
 
 from __future__ import annotations
 
-from contextvars import copy_context
-from functools import cached_property, lru_cache
+import asyncio
+import re
+import sys
+from collections import defaultdict
+from contextlib import contextmanager, suppress
+from contextvars import ContextVar, copy_context
+from functools import cached_property, lru_cache, partial
 from math import inf
 from time import monotonic
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
+from weakref import WeakKeyDictionary, WeakSet, ref
 
-from scrapy import signals
+from scrapy import exceptions, signals
 from scrapy.core import downloader as scrapys
 from scrapy.utils.defer import deferred_from_coro
+from twisted.internet.defer import CancelledError
 
-from scrapy_rep.engine.downloader import NOWHERE, SLOT, Downloader, HandedOut, Starts
+from scrapy_rep.engine.tools import OneForEachCrawler
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
+    from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
     from collections.abc import Set as AbstractSet
 
     from scrapy import Request
     from scrapy.crawler import Crawler
+    from scrapy.http import Response
+    from scrapy.http.headers import Headers
+    from twisted.internet.defer import Deferred
+    from twisted.python.failure import Failure
 
-    from scrapy_rep.engine.downloader import Departure
+    HandOver = Callable[[Request], Awaitable[Response]]
+    Listener = Callable[["Departure"], object]
+    Outcome = Response | Exception | None
 
+ROBOTS_HOP = "rep_robotstxt"
+"""The meta key that marks a request for a robots.txt, for users' middlewares, too."""
+MOST_KEPT = 100
+"""Origins that are remembered to have answered, and so may have kept a connection."""
+REFUSED, NOT_FOUND, TIMEOUT = "connection refused", "host name not found", "timeout"
+CUT_SHORT, LOST = "cut short", "connection lost"
+FAILURE_KINDS = {
+    "refused": REFUSED,
+    "resolvehost|lookup": NOT_FOUND,
+    "timeout|timedout": TIMEOUT,
+    "dataloss": CUT_SHORT,
+    "connect|failed|neverreceived": LOST,
+}
+"""Parts of the name of an exception, and its kind; the first match counts: each download handler
+has exceptions of its own."""
+SAFE_METHODS = frozenset({"GET", "HEAD", "OPTIONS", "DELETE", "TRACE"})
+"""Those of requests that may be sent twice (RFC 9110 9.2.2), without bodies."""
+UNANSWERED = frozenset(
+    [
+        "ResponseNeverReceived",
+        "RequestTransmissionFailed",
+        "RequestNotSent",
+        "ReadError",
+        "WriteError",
+        "ServerDisconnectedError",
+        "ClientOSError",
+        "RemoteProtocolError",
+    ]
+)
+"""What clients raise when a connection is closed before an octet of the answer has come."""
+CUT_OFF: tuple[type[BaseException], ...] = (
+    asyncio.CancelledError,
+    CancelledError,
+    getattr(exceptions, "DownloadCancelledError", CancelledError),  # Scrapy >= 2.15
+)
+"""How a download ends that was broken off."""
+NOWHERE: frozenset[Request] = frozenset()
+SLOT, HOST = "slot", "host"
 UNLIMITED = 100
 """Requests at a time, where there is no limit."""
 # What Slot.lastseen is told by: the wall clock before Scrapy 2.16.
@@ -45,6 +99,328 @@ slot_clock = vars(scrapys).get("monotonic") or vars(scrapys).get("time") or mono
 SCRAPYS_SLOT_KEY: Any = getattr(scrapys.Downloader, "get_slot_key", None)
 HOST_START = len("https://")
 """No slash before this one ends a host."""
+
+
+class Departure:
+    """One request on its way out, from just before its download handler gets it."""
+
+    host = ""
+    """Whose pace it keeps; empty: nobody's."""
+    started_at = 0.0
+    """When a start was last granted, by ``time.monotonic()``."""
+    arrived_at: float | None = None
+    """When its site had it at the latest."""
+    booking: int | None = None
+    """What other processes know its start by."""
+    keeps_pace = False
+    """Whether its host may have a pace to keep."""
+    is_probe = False
+    """Whether its host gets nothing else until it is over."""
+    is_sent = False
+    """Whether it was handed over, for all that is known."""
+
+    def __init__(self, request: Request) -> None:
+        meta = request.meta
+        self.request = request
+        self.slot: str | None = meta.get("download_slot")
+        hop = meta.get(ROBOTS_HOP)
+        self.asking: Any = None if hop is None else getattr(hop, "asking", None)
+        """The fetch of a robots.txt that it belongs to; ``None``: it is a page, perhaps one that its
+        user has marked as if it did."""
+        self.robots_hop: Any = None if self.asking is None else hop
+        """Marks the request as that of a robots.txt, and is told what comes of it."""
+
+    def step_aside(self) -> None:
+        """Leave the place of its fetch to others, as it waits."""
+        if self.asking is not None and self.asking.make_way is not None:
+            self.asking.make_way()
+
+
+class Starts(OneForEachCrawler):
+    """Has each request of a crawl wait for its start, and tells listeners what comes of it.
+
+    ``Downloader`` calls ``follow`` for each. Where the user has another one, the gate calls
+    ``start_at_gate`` and ``end_at_gate``, and signals tell the rest.
+    """
+
+    def __init__(self, crawler: Crawler) -> None:
+        self._crawler = crawler
+        self.granter: Callable[[Departure], Awaitable[None] | None] = _ignore
+        """Called before each start; what it returns is awaited."""
+        self.on_start: list[Listener] = []
+        """Called when a request is handed to its download handler."""
+        self.on_over: list[Callable[[Departure, Outcome], object]] = []
+        """Called with the response or the exception; ``None``: it was not sent, or what came of it
+        is nobody's business."""
+        self.on_headers: list[Listener] = []
+        """Called when the headers of an answer have come, after ``follow_headers``."""
+        self._under_way: dict[Request, Departure] = {}
+        self._answered: dict[str, Headers] = {}
+        """Origins, and the headers of their last answers: a connection may have been kept."""
+        self._is_at_gate = False
+        self._signals_starts = False
+        """Whether the user's downloader tells what it does, as Scrapy's does."""
+        self.pages = 0
+        """How many requests for pages have started."""
+
+    def follow_headers(self) -> None:
+        """Few crawls need it, and each receiver of a signal costs time."""
+        self._crawler.signals.connect(self._note_headers, signals.headers_received)
+
+    async def follow(self, hand_over: HandOver, request: Request) -> Response:
+        """Call *hand_over* when *request* may start.
+
+        If its connection was kept from an earlier request, and closed without an answer, it is
+        sent once more, in a turn of its own. HTTP clients do so, but ask nobody.
+        """
+        origin = "/".join(request.url.split("/", 3)[:3])
+        while True:
+            departure = Departure(request)
+            try:
+                await self._wait(departure)
+                self._note_start(departure)
+                response = await hand_over(request)
+            except BaseException as error:
+                # The next one uses no connection that was kept.
+                headers = self._answered.pop(origin, None)
+                if headers is not None and may_send_again(request, error, headers):
+                    self._end(departure, None)
+                    continue
+                granted = departure.started_at
+                told = error if granted and isinstance(error, Exception) else None
+                self._end(departure, told)
+                raise
+            self._answered[origin] = response.headers
+            if len(self._answered) > MOST_KEPT:
+                del self._answered[next(iter(self._answered))]
+            self._end(departure, response)
+            return response
+
+    async def _wait(self, departure: Departure) -> None:
+        if (granted := self.granter(departure)) is not None:
+            await granted
+        departure.started_at = monotonic()
+        self._under_way[departure.request] = departure
+
+    def _note_start(self, departure: Departure) -> None:
+        departure.is_sent = True
+        if departure.robots_hop is None:
+            self.pages += 1
+        else:
+            departure.robots_hop.note_start(departure)
+        departure.request.meta.pop("download_latency", None)  # of an earlier try
+        for listener in self.on_start:
+            listener(departure)
+
+    def _note_headers(self, request: Request) -> None:
+        departure = self._under_way.get(request)
+        if departure is not None:
+            if not departure.is_sent:  # by a downloader that does not tell so
+                self._note_start(departure)
+            for listener in self.on_headers:
+                listener(departure)
+
+    def _end(self, departure: Departure, outcome: Outcome) -> None:
+        self._under_way.pop(departure.request, None)
+        if departure.robots_hop is not None and outcome is not None:
+            departure.robots_hop.note_over(outcome)
+        for listener in self.on_over:
+            listener(departure, outcome)
+
+    # Where the user has another downloader
+
+    async def start_at_gate(self, request: Request) -> None:
+        """Wait until *request* may start. It is over when it leaves the downloader."""
+        if not self._is_at_gate:
+            self._is_at_gate = True
+            engine: Any = self._crawler.engine
+            self._signals_starts = type(engine.downloader) is scrapys.Downloader
+            connect = self._crawler.signals.connect
+            connect(self._reached, signals.request_reached_downloader)
+            connect(self._left, signals.response_downloaded)
+            connect(self._left, signals.request_left_downloader)
+            connect(self._forget_replaced, signals.request_scheduled)
+            self.follow_headers()
+        self._forget_replaced()
+        await self._wait(Departure(request))
+
+    def end_at_gate(self, request: Request, outcome: Response | Exception) -> None:
+        """Note that *outcome* came to the gate, from the downloader or a middleware."""
+        departure = self._under_way.get(request)
+        if departure is None:  # that was told, or it was never sent
+            return
+        if not departure.is_sent and not self._signals_starts:
+            self._note_start(departure)
+        self._end(departure, outcome if departure.is_sent else None)
+
+    def _reached(self, request: Request) -> None:
+        departure = self._under_way.get(request)
+        if departure is not None:
+            self._signals_starts = True
+            departure.slot = request.meta.get("download_slot")
+            departure.started_at = monotonic()
+            self._note_start(departure)
+
+    def _left(self, request: Request, response: Response | None = None) -> None:
+        departure = self._under_way.get(request)
+        if departure is not None and departure.is_sent:
+            # Scrapy sends the signal on the exception's way up: no signal carries it, and
+            # RetryMiddleware may make a request of it before it comes to the gate.
+            error = sys.exc_info()[1]
+            raised = error if isinstance(error, Exception) else None
+            self._end(departure, response or raised)
+
+    def _forget_replaced(self) -> None:
+        """End those in whose place a middleware has sent another request."""
+        engine: Any = self._crawler.engine
+        for request, departure in list(self._under_way.items()):
+            if request not in engine.downloader.active:
+                self._end(departure, None)
+
+
+def _ignore(departure: Departure) -> None:
+    """Nobody keeps a pace."""
+
+
+def kind_of(error: BaseException) -> str:
+    """Return the kind of a failure; if it is not known, the name of the exception."""
+    name = type(error).__name__
+    found = (
+        kind
+        for parts, kind in FAILURE_KINDS.items()
+        if re.search(parts, name, re.IGNORECASE)
+    )
+    return next(found, name)
+
+
+def may_send_again(request: Request, error: BaseException, before: Headers) -> bool:
+    """Tell whether its connection, kept after an answer with the headers *before*, was closed."""
+    raised = error, error.__cause__
+    return (
+        not UNANSWERED.isdisjoint(type(each).__name__ for each in raised)
+        and (before.get(b"Connection") or b"").lower() != b"close"
+        and "download_latency" not in request.meta  # no headers have come
+        and request.method in SAFE_METHODS
+        and not request.body
+    )
+
+
+class Downloader(scrapys.Downloader):
+    """Each request waits until its host may be asked, then goes to its handler."""
+
+    def __init__(self, crawler: Crawler) -> None:
+        self._places = 0
+        self.lent = 0
+        """Places beyond CONCURRENT_REQUESTS, for what only waits."""
+        self.holds_back: Callable[[], bool] = lambda: False
+        """Tells whether the engine is to ask for no more, although places are free."""
+        self.is_ending: Callable[[], bool] = lambda: False
+        self.cut_off: WeakSet[Request] = WeakSet()
+        """Requests whose download was broken off so that the crawl ends sooner."""
+        super().__init__(crawler)
+        self.handlers: Any = _Handlers(self.handlers, Starts.of(crawler))
+
+    def fetch(self, request: Request, *args: Any) -> Deferred[Any]:
+        def note(failure: Failure) -> Failure:
+            if failure.check(*CUT_OFF) and self.is_ending():
+                self.cut_off.add(request)
+            return failure
+
+        return super().fetch(request, *args).addErrback(note)
+
+    def step_out(self, slot: Any, request: Request) -> None:
+        """Have *request*, which waits, take no place of *slot*."""
+        slot.transferring.discard(request)
+        self._process_queue(slot)
+
+    @property
+    def total_concurrency(self) -> int:
+        return self._places and self._places + self.lent  # 0: there is no limit
+
+    @total_concurrency.setter
+    def total_concurrency(self, places: int) -> None:
+        self._places = places
+
+    def needs_backout(self) -> bool:
+        # The engine asks this each time before it asks any scheduler, maybe in the context of
+        # who has ended a request. The next one is a page, on nobody's way.
+        if _ways.get():
+            _ways.set(())
+        return super().needs_backout() or self.holds_back()
+
+
+class _Handlers:
+    """Scrapy's download handlers, each of whose requests waits for its turn."""
+
+    def __init__(self, scrapys: Any, starts: Starts) -> None:
+        self._scrapys = scrapys
+        hand_over = scrapys.download_request_async
+        self.download_request_async = partial(starts.follow, hand_over)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._scrapys, name)
+
+
+class HandedOut:
+    """Requests by download slot and by host, for as long as the downloader has them."""
+
+    def __init__(self, active: Callable[[], AbstractSet[Request]]) -> None:
+        """*active* returns all that the downloader has."""
+        self._active = active
+        self._requests: dict[tuple[str, str], set[Request]] = defaultdict(set)
+        self.sent_back: WeakKeyDictionary[Request, ref[Request]] = WeakKeyDictionary()
+        """Requests on their way back to the queue, and as what they were handed out."""
+
+    def add(self, slot: str, host: str, request: Request) -> None:
+        self._requests[SLOT, slot].add(request)
+        self._requests[HOST, host].add(request)
+
+    def by(self, kind: str, name: str) -> AbstractSet[Request]:
+        """Return those of a SLOT; or of a HOST: if it keeps a pace, until their answers begin."""
+        requests = self._requests.get((kind, name))
+        if requests is None:
+            return NOWHERE
+        requests &= self._active()  # the others were answered, or refused
+        return requests
+
+    def note_arrived(self, host: str, request: Request) -> None:
+        """Note that the answer of *host*, which has a pace, has begun."""
+        self._requests.get((HOST, host), set()).discard(request)
+
+    def sweep(self) -> None:
+        """Forget requests that were answered since we last looked at their slot."""
+        active = self._active()
+        for key, requests in list(self._requests.items()):
+            requests.intersection_update(active)
+            if not requests:
+                del self._requests[key]
+
+
+# What a robots.txt waits for itself: requests that a middleware sends while it has its request.
+# A middleware may need a token of the same site before it lets any request go. Such a request
+# must not wait for the robots.txt, which waits for it.
+
+_ways: ContextVar[tuple[dict[str, Crawler], ...]] = ContextVar("rep_ways", default=())
+"""Each the way of one request through the middlewares of a crawler, for the robots.txt of an
+origin; empty when it is over: tasks and connections keep its context, and so the crawler."""
+
+
+@contextmanager
+def on_the_way(crawler: Crawler, origin: str) -> Iterator[None]:
+    """Send the request for the robots.txt of *origin* within the block."""
+    way = {origin: crawler}
+    token = _ways.set((*_ways.get(), way))
+    try:
+        yield
+    finally:
+        way.clear()
+        with suppress(ValueError):  # Twisted 21.7 may go on in another context
+            _ways.reset(token)
+
+
+def is_on_the_way(crawler: Crawler, origin: str) -> bool:
+    """Tell whether the robots.txt of *origin* may wait for what is sent now."""
+    return any(way.get(origin) is crawler for way in _ways.get())
 
 
 class Engine:

@@ -16,17 +16,17 @@ from typing import TYPE_CHECKING, Any
 from scrapy import signals
 from scrapy.utils.defer import deferred_from_coro
 
-from scrapy_rep.engine.downloader import kind_of
+from scrapy_rep.engine.inner import kind_of
 from scrapy_rep.engine.tools import Alarm, sleep
 from scrapy_rep.events import as_text
-from scrapy_rep.events.kinds import EVENTS
-from scrapy_rep.events.of_hosts import NewCopy
-from scrapy_rep.events.of_requests import (
+from scrapy_rep.events.kinds import (
+    EVENTS,
     FORMAT,
     Answered,
     AuditFailed,
     Began,
     Ended,
+    NewCopy,
     Sent,
     Waited,
 )
@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 
     from scrapy.crawler import Crawler
 
-    from scrapy_rep.engine.downloader import Departure, Outcome, Starts
+    from scrapy_rep.engine.inner import Departure, Outcome, Starts
     from scrapy_rep.events import Event
     from scrapy_rep.events.stream import Stream
     from scrapy_rep.events.waits import Held, Waits

@@ -13,12 +13,10 @@ from weakref import WeakSet
 
 from scrapy.utils.asyncio import call_later
 
-from scrapy_rep.engine.downloader import ROBOTS_HOP
+from scrapy_rep.engine.inner import ROBOTS_HOP
 from scrapy_rep.engine.tools import Alarm
 from scrapy_rep.events import Event
-from scrapy_rep.events.kinds import EVENTS
-from scrapy_rep.events.of_hosts import Reachable, Unreachable
-from scrapy_rep.events.of_requests import Refused, Told
+from scrapy_rep.events.kinds import EVENTS, Reachable, Refused, Told, Unreachable
 from scrapy_rep.events.waits import WHY, in_words
 from scrapy_rep.exceptions import PlainError
 from scrapy_rep.protocol.printable import counted, duration

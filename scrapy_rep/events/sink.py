@@ -24,7 +24,7 @@ from scrapy.extensions.feedexport import (
 from scrapy.utils.defer import ensure_awaitable
 from scrapy.utils.misc import build_from_crawler, load_object
 
-from scrapy_rep.events.of_requests import AuditFailed
+from scrapy_rep.events.kinds import AuditFailed
 from scrapy_rep.exceptions import SettingError
 from scrapy_rep.protocol.printable import describe_error, mask_uri
 

@@ -7,7 +7,7 @@ from time import monotonic, time
 from typing import TYPE_CHECKING, Any
 
 from scrapy_rep.engine.tools import OneForEachCrawler
-from scrapy_rep.events.of_requests import Counted, Failed, Told, Warned
+from scrapy_rep.events.kinds import Counted, Failed, Told, Warned
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable

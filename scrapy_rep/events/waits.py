@@ -17,8 +17,7 @@ if TYPE_CHECKING:
 
     from scrapy import Request
 
-    from scrapy_rep.engine.downloader import Departure, Outcome
-    from scrapy_rep.engine.inner import Engine
+    from scrapy_rep.engine.inner import Departure, Engine, Outcome
 
 PACE, ASKED, TURN = "pace", "asked", "turn"
 PARKED = "parked"

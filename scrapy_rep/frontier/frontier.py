@@ -11,7 +11,7 @@ from time import monotonic
 from typing import TYPE_CHECKING, Any
 
 from scrapy_rep.engine.tools import Alarm
-from scrapy_rep.events.of_hosts import GoesOn, PutOff
+from scrapy_rep.events.kinds import GoesOn, PutOff
 from scrapy_rep.events.waits import ASKED, PACE, TURN, Held
 from scrapy_rep.frontier.places import WINDOW, Permits, Places
 from scrapy_rep.judging.ruling import UNREACHABLE

@@ -11,8 +11,7 @@ from zlib import crc32
 
 from scrapy.utils.request import request_from_dict
 
-from scrapy_rep.engine.downloader import HOST
-from scrapy_rep.engine.inner import HOST_START
+from scrapy_rep.engine.inner import HOST, HOST_START
 from scrapy_rep.events.waits import PACE
 from scrapy_rep.frontier.ledger import FIRST, LAST, HostQueue, Place
 from scrapy_rep.judging.ruling import PARKED

@@ -10,8 +10,8 @@ from scrapy.settings import SETTINGS_PRIORITIES
 from scrapy.utils.misc import load_object
 
 from scrapy_rep.crawl import Crawl
+from scrapy_rep.events.kinds import Told, Warned
 from scrapy_rep.events.log import tell_plainly
-from scrapy_rep.events.of_requests import Told, Warned
 from scrapy_rep.gate.holding import BUILT_IN, SCRAPYS_DOWNLOADER, GateCheck
 from scrapy_rep.gate.middleware import RepMiddleware
 from scrapy_rep.gate.pages import RepSpiderMiddleware

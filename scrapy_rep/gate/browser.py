@@ -9,7 +9,7 @@ from scrapy import Request
 from scrapy.utils.defer import deferred_from_coro
 
 from scrapy_rep.crawl import Crawl
-from scrapy_rep.events.of_requests import InBrowser, said_by
+from scrapy_rep.events.kinds import InBrowser, said_by
 from scrapy_rep.judging.ruling import Action, because, too_soon
 from scrapy_rep.protocol.groups import name_of
 from scrapy_rep.protocol.origins import origin_of

@@ -12,7 +12,7 @@ from itemadapter import ItemAdapter
 from scrapy.exceptions import NotConfigured
 from scrapy.spidermiddlewares.base import BaseSpiderMiddleware
 
-from scrapy_rep.events.of_requests import (
+from scrapy_rep.events.kinds import (
     Answered,
     Decided,
     Exempt,
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from scrapy.http import Response
 
     from scrapy_rep.crawl import Crawl
-    from scrapy_rep.events.of_hosts import Copy
+    from scrapy_rep.events.kinds import Copy
     from scrapy_rep.pacing.hosts import Pace
     from scrapy_rep.protocol import Agent
 

@@ -11,7 +11,7 @@ from scrapy.settings import SETTINGS_PRIORITIES
 from scrapy.utils.misc import load_object
 
 from scrapy_rep.crawl import Crawl
-from scrapy_rep.engine.downloader import ROBOTS_HOP
+from scrapy_rep.engine.inner import ROBOTS_HOP
 from scrapy_rep.engine.tools import OneForEachCrawler
 from scrapy_rep.gate.robots import has_robots_of_its_own
 from scrapy_rep.judging.target import EXEMPT_KEY, INSTEAD_KEY, Agents, Chooser

@@ -11,9 +11,9 @@ from scrapy.http.request import NO_CALLBACK
 from scrapy.utils.misc import load_object
 
 from scrapy_rep.crawl import Crawl
-from scrapy_rep.engine.downloader import ROBOTS_HOP, SLOT, Downloader, is_on_the_way
+from scrapy_rep.engine.inner import ROBOTS_HOP, SLOT, Downloader, is_on_the_way
 from scrapy_rep.engine.tools import cached_page, sleep
-from scrapy_rep.events.of_requests import (
+from scrapy_rep.events.kinds import (
     Exempt,
     FromHttpCache,
     Judged,

@@ -6,9 +6,16 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from scrapy_rep.access.answers import REFUSALS, demand_of
-from scrapy_rep.engine.downloader import LOST, REFUSED, TIMEOUT, kind_of
-from scrapy_rep.events.of_hosts import BackedOff, BudgetSpent, Copy, Demanded, Down
-from scrapy_rep.events.of_requests import Judged, Refused
+from scrapy_rep.engine.inner import LOST, REFUSED, TIMEOUT, kind_of
+from scrapy_rep.events.kinds import (
+    BackedOff,
+    BudgetSpent,
+    Copy,
+    Demanded,
+    Down,
+    Judged,
+    Refused,
+)
 from scrapy_rep.judging.ruling import BUDGET, DOWN, OF_HOST, Judge, because
 from scrapy_rep.judging.target import judged
 from scrapy_rep.pacing.hosts import SERVICE_UNAVAILABLE, TOO_MANY_REQUESTS, WELL
@@ -23,7 +30,7 @@ if TYPE_CHECKING:
     from scrapy.http import Response
 
     from scrapy_rep.crawl import Crawl
-    from scrapy_rep.engine.downloader import Departure, Outcome
+    from scrapy_rep.engine.inner import Departure, Outcome
     from scrapy_rep.events.stream import Stream
     from scrapy_rep.exceptions import RobotsRefused
     from scrapy_rep.judging.ruling import Objection

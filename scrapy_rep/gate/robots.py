@@ -14,7 +14,7 @@ from twisted.internet.defer import Deferred, DeferredQueue
 from scrapy_rep.access import some_origin_of
 from scrapy_rep.crawl import Crawl
 from scrapy_rep.engine.tools import sleep
-from scrapy_rep.judging.page import preferences_of, read_page
+from scrapy_rep.gate.pages import preferences_of, read_page
 from scrapy_rep.judging.ruling import UNREACHABLE
 from scrapy_rep.policies.sharing import END_CHECK_SECONDS
 from scrapy_rep.protocol.origins import origin_of, robots_url

@@ -1,4 +1,6 @@
-"""The scheduler: ``SCHEDULER = "scrapy_rep.Scheduler"``, the frontier as Scrapy's engine sees it."""
+"""What settings name: ``SCHEDULER = "scrapy_rep.Scheduler"``, the frontier as Scrapy's engine sees it, and
+``DOWNLOADER = "scrapy_rep.Downloader"``, which waits for turns of hosts.
+"""
 
 from __future__ import annotations
 
@@ -14,6 +16,7 @@ from scrapy.utils.job import job_dir
 from scrapy.utils.misc import build_from_crawler, load_object
 
 from scrapy_rep.crawl import Crawl
+from scrapy_rep.engine import inner
 from scrapy_rep.engine.tools import Alarm
 from scrapy_rep.frontier import Frontier, MemoryLedger
 from scrapy_rep.gate.holding import GateCheck
@@ -192,6 +195,14 @@ class Scheduler(BaseScheduler):
                 error if self._logs_unpackable else None,
             )
         self._stats.inc_value("scheduler/unserializable")
+
+
+class Downloader(inner.Downloader):
+    """For DOWNLOADER: each request waits until its host may be asked, then goes to its handler."""
+
+    def __init__(self, crawler: Crawler) -> None:
+        super().__init__(crawler)
+        self._gate_check = GateCheck.of(crawler)
 
 
 def _is_lifo(crawler: Crawler, setting: str) -> bool:

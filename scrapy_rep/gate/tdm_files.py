@@ -19,7 +19,7 @@ from twisted.internet.defer import CancelledError
 
 from scrapy_rep import access
 from scrapy_rep.crawl import Crawl
-from scrapy_rep.events.of_hosts import NoTdmrep
+from scrapy_rep.events.kinds import NoTdmrep
 from scrapy_rep.exceptions import RobotsForbidden
 from scrapy_rep.policies.fetcher import described, request_for
 from scrapy_rep.policies.sharing import OneAtATime

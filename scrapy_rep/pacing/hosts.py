@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from datetime import time
 
-    from scrapy_rep.engine.downloader import Departure
+    from scrapy_rep.engine.inner import Departure
     from scrapy_rep.protocol import Agent, Policy, RequestRate, VisitTime
     from scrapy_rep.settings import Settings
 

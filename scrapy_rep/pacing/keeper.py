@@ -13,7 +13,7 @@ from scrapy.exceptions import IgnoreRequest
 from scrapy.http import Response
 from scrapy.utils.defer import deferred_from_coro
 
-from scrapy_rep.engine.downloader import ROBOTS_HOP
+from scrapy_rep.engine.inner import ROBOTS_HOP
 from scrapy_rep.engine.tools import sleep
 from scrapy_rep.exceptions import NotNow, StillParked
 from scrapy_rep.pacing.hosts import HOSTS, WELL, Health, early_of
@@ -24,8 +24,7 @@ if TYPE_CHECKING:
 
     from scrapy import Request
 
-    from scrapy_rep.engine.downloader import Departure, Outcome
-    from scrapy_rep.engine.inner import Engine
+    from scrapy_rep.engine.inner import Departure, Engine, Outcome
     from scrapy_rep.settings import Settings
 
 LATENCY_WISHER = "latency"

@@ -31,9 +31,10 @@ from pydispatch.dispatcher import (  # type: ignore[import-untyped]
 from scrapy import signals
 
 from scrapy_rep.access.answers import REDIRECT_STATUSES, Access, access_of
-from scrapy_rep.events.of_hosts import (
+from scrapy_rep.events.kinds import (
     Copy,
     DeniesAll,
+    Judged,
     NewCopy,
     Permitted,
     Reachable,
@@ -41,7 +42,6 @@ from scrapy_rep.events.of_hosts import (
     WantsDelay,
     WantsVisits,
 )
-from scrapy_rep.events.of_requests import Judged
 from scrapy_rep.exceptions import SettingError
 from scrapy_rep.pacing.hosts import FREE, Pace
 from scrapy_rep.policies.lifecycle import STATES_WITHOUT_ANSWER, State

@@ -20,7 +20,7 @@ from twisted.internet.defer import CancelledError
 
 from scrapy_rep import access
 from scrapy_rep.access import in_one_line
-from scrapy_rep.engine.downloader import (
+from scrapy_rep.engine.inner import (
     CUT_SHORT,
     LOST,
     ROBOTS_HOP,
@@ -44,8 +44,7 @@ if TYPE_CHECKING:
     from scrapy.crawler import Crawler
     from scrapy.http import Response
 
-    from scrapy_rep.engine.downloader import Departure
-    from scrapy_rep.engine.inner import Engine
+    from scrapy_rep.engine.inner import Departure, Engine
     from scrapy_rep.pacing.hosts import Asking
     from scrapy_rep.pacing.keeper import Keeper
     from scrapy_rep.settings import Settings

@@ -43,7 +43,7 @@ from scrapy_rep.access.answers import (
     first_value,
     policy_after,
 )
-from scrapy_rep.events.of_hosts import Copy
+from scrapy_rep.events.kinds import Copy
 from scrapy_rep.pacing.hosts import FREE, Pace, pace_of
 from scrapy_rep.protocol import Policy
 from scrapy_rep.store import Failures, KeptAnswer, Snapshot, pack, unpack

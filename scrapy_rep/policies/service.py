@@ -13,7 +13,7 @@ from scrapy.exceptions import IgnoreRequest
 from scrapy.utils.defer import maybe_deferred_to_future
 
 from scrapy_rep.access.answers import Access
-from scrapy_rep.events.of_hosts import StoreFailed
+from scrapy_rep.events.kinds import StoreFailed
 from scrapy_rep.events.stream import Stream
 from scrapy_rep.pacing.hosts import FREE, Asking
 from scrapy_rep.policies.agreed import News, tell_of_parsed

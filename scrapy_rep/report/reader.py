@@ -19,8 +19,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from scrapy_rep.events import KINDS, as_octets, fields_of
-from scrapy_rep.events.kinds import EVENTS
-from scrapy_rep.events.of_requests import FORMAT
+from scrapy_rep.events.kinds import EVENTS, FORMAT
 from scrapy_rep.protocol.origins import host_in, origin_of
 from scrapy_rep.protocol.printable import shorten, without_user
 

@@ -45,7 +45,7 @@ BOUNDED = {
     "scrapy_rep.protocol.groups.Section": 30,
     "scrapy_rep.protocol.policy.Verdict": 60,
     # Swept when there are more.
-    "len(scrapy_rep.engine.downloader.HandedOut._by_slot)": 2 * CONCURRENCY + 16,
+    "len(scrapy_rep.engine.inner.HandedOut._by_slot)": 2 * CONCURRENCY + 16,
 }
 """What may grow up to a number, by design."""
 

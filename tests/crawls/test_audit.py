@@ -16,8 +16,7 @@ from scrapy.exceptions import CloseSpider
 from twisted.internet.defer import Deferred
 
 from scrapy_rep import SettingError, __version__
-from scrapy_rep.events.of_hosts import BackedOff
-from scrapy_rep.events.of_requests import Answered, Ended, Sent, Waited
+from scrapy_rep.events.kinds import Answered, BackedOff, Ended, Sent, Waited
 from scrapy_rep.events.stream import Stream
 from scrapy_rep.report.audit import Audit
 from scrapy_rep.settings import DEFAULTS

@@ -20,7 +20,7 @@ from scrapy.utils.defer import deferred_from_coro
 
 from scrapy_rep import RobotsForbidden
 from scrapy_rep.crawl import Crawl
-from scrapy_rep.events.of_hosts import NEWS_SECONDS, BackedOff, PutOff
+from scrapy_rep.events.kinds import NEWS_SECONDS, BackedOff, PutOff
 from scrapy_rep.events.stream import Stream
 from scrapy_rep.pacing.hosts import HOSTS
 from tests.play import play

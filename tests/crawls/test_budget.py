@@ -6,8 +6,7 @@ from collections import Counter
 from typing import TYPE_CHECKING
 
 from scrapy_rep import HostRefused
-from scrapy_rep.events.of_hosts import BudgetSpent, GoesOn
-from scrapy_rep.events.of_requests import Judged, Refused
+from scrapy_rep.events.kinds import BudgetSpent, GoesOn, Judged, Refused
 from tests.fleet import Fleet, seed
 from tests.play import play
 from tests.redis_server import RedisServer

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from scrapy.core import downloader
 
-from scrapy_rep.events.of_hosts import Demanded
+from scrapy_rep.events.kinds import Demanded
 from scrapy_rep.report.audit import Audit
 from tests.play import play
 from tests.site import Reply, Site

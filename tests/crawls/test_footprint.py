@@ -12,7 +12,7 @@ from scrapy.core.spidermw import SpiderMiddlewareManager
 from scrapy.utils.test import get_crawler
 
 from scrapy_rep import RepSpiderMiddleware
-from scrapy_rep.engine.downloader import Starts
+from scrapy_rep.engine.inner import Starts
 from tests.site import Site
 from tests.utils import Pages, coroutine_test, crawled
 

@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 import scrapy
 
-from scrapy_rep.engine.downloader import CUT_OFF
+from scrapy_rep.engine.inner import CUT_OFF
 from scrapy_rep.exceptions import JobError
 from scrapy_rep.frontier import job_file as file
 from tests.crawls.kills import Killed, Web

@@ -10,7 +10,7 @@ from scrapy import signals
 
 from scrapy_rep import RepMiddleware, Scheduler
 from scrapy_rep.crawl import Crawl
-from scrapy_rep.engine.downloader import Departure
+from scrapy_rep.engine.inner import Departure
 from scrapy_rep.policies.lifecycle import PolicyCache
 from scrapy_rep.policies.service import Policies
 from tests.benchmarks import leaks

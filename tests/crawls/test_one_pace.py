@@ -17,7 +17,7 @@ from scrapy import signals
 from scrapy.core import downloader as scrapys
 from scrapy.core.downloader.handlers.base import BaseDownloadHandler
 
-from scrapy_rep.engine.downloader import Departure
+from scrapy_rep.engine.inner import Departure
 from scrapy_rep.pacing import hosts
 from scrapy_rep.pacing.hosts import HOSTS
 from scrapy_rep.report.audit import Audit

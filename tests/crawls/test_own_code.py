@@ -14,8 +14,8 @@ from scrapy.http import HtmlResponse
 from scrapy.http.request import NO_CALLBACK
 
 from scrapy_rep import RobotsUnreachable
-from scrapy_rep.engine.downloader import ROBOTS_HOP
-from scrapy_rep.events.of_requests import OnTheWay, Refused, Sent
+from scrapy_rep.engine.inner import ROBOTS_HOP
+from scrapy_rep.events.kinds import OnTheWay, Refused, Sent
 from tests.play import harvest, play
 from tests.site import Reply, Site
 from tests.utils import (

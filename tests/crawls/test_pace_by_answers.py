@@ -15,8 +15,7 @@ import scrapy
 from scrapy.core import downloader as scrapys
 from scrapy.exceptions import IgnoreRequest
 
-from scrapy_rep.events.of_hosts import BackedOff
-from scrapy_rep.events.of_requests import Answered, Sent
+from scrapy_rep.events.kinds import Answered, BackedOff, Sent
 from tests.crawls.test_one_pace import assert_kept, by_handler, smallest_gap
 from tests.play import play
 from tests.site import Reply, Site, pages

@@ -17,7 +17,7 @@ from scrapy.http import HtmlResponse
 from scrapy_rep import Policy, RobotsForbidden, SettingError
 from scrapy_rep.compat import get
 from scrapy_rep.compat.urllib_fetch import fetch
-from scrapy_rep.events.of_requests import AuditFailed
+from scrapy_rep.events.kinds import AuditFailed
 from scrapy_rep.events.sink import Sink, fill_in
 from scrapy_rep.events.stream import Stream
 from scrapy_rep.exceptions import RedisStartError, StillParked

@@ -13,13 +13,16 @@ from scrapy import Request, signals
 from scrapy_rep.crawl import Crawl
 from scrapy_rep.events import audit
 from scrapy_rep.events.audit import Audit
-from scrapy_rep.events.of_hosts import BackedOff, Copy, Demanded, NewCopy
-from scrapy_rep.events.of_requests import (
+from scrapy_rep.events.kinds import (
     Answered,
     AuditFailed,
+    BackedOff,
+    Copy,
+    Demanded,
     Dropped,
     InBrowser,
     Judged,
+    NewCopy,
     Sent,
     Waited,
     said_by,

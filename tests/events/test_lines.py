@@ -13,8 +13,8 @@ import pytest
 import scrapy
 
 from scrapy_rep.crawl import Crawl
-from scrapy_rep.engine.downloader import ROBOTS_HOP
-from scrapy_rep.events import of_hosts, of_requests
+from scrapy_rep.engine.inner import ROBOTS_HOP
+from scrapy_rep.events import kinds
 from scrapy_rep.events.kinds import EVENTS
 from scrapy_rep.events.log import NAMES_MOST, NEWS_MOST
 from scrapy_rep.events.waits import Waiting, Waits, in_words
@@ -36,9 +36,9 @@ def made() -> Any:
     return Crawl.of(crawler)
 
 
-def parked(number: int) -> of_hosts.BackedOff:
+def parked(number: int) -> kinds.BackedOff:
     url = "https://a.example/"
-    return of_hosts.BackedOff(f"{number}.example", url, "503", 5.0, 5.0, None, None)
+    return kinds.BackedOff(f"{number}.example", url, "503", 5.0, 5.0, None, None)
 
 
 def test_what_waits_is_counted_for_lines_that_are_written_only(crawl, monkeypatch):
@@ -73,8 +73,8 @@ def test_who_was_not_told_at_info_is_told_at_debug_and_summed_up(crawl, caplog):
 
 def test_why_a_host_waits_is_told_where_it_is_new(crawl, caplog):
     for cause in ("pace", "pace", "parked", "parked", "pace"):
-        crawl.events.tell(of_hosts.PutOff("a.example", 0.4837, cause))
-    crawl.events.tell(of_hosts.PutOff("b.example", 90.0, "pace"))
+        crawl.events.tell(kinds.PutOff("a.example", 0.4837, cause))
+    crawl.events.tell(kinds.PutOff("b.example", 90.0, "pace"))
     assert caplog.messages == [
         "a.example waits for 0.48 s, as its delay is not over",
         "a.example waits for 0.48 s, as it is parked",
@@ -85,7 +85,7 @@ def test_why_a_host_waits_is_told_where_it_is_new(crawl, caplog):
 
 def test_what_is_told_once_is_counted_each_time(crawl, caplog):
     for number in range(3):
-        crawl.events.tell(of_hosts.StoreFailed("read", f"{A}:{number}", "OSError()"))
+        crawl.events.tell(kinds.StoreFailed("read", f"{A}:{number}", "OSError()"))
     (line,) = caplog.messages
     assert line.startswith(f"The store (REP_STORE) could not read {A}:0: OSE")
     assert crawl.crawler.stats.get_stats() == {"rep/store/errors": 3}
@@ -96,7 +96,7 @@ def test_that_an_origin_is_given_up_is_told_once(crawl, caplog):
         event = unreachable(again=bool(again), waits=bool(waits))
         event.time = 1000.0 + 60 * number
         crawl.events.tell(event)
-    crawl.events.tell(of_hosts.Reachable(A))  # nobody knows that it was not
+    crawl.events.tell(kinds.Reachable(A))  # nobody knows that it was not
     first, second, given_up = caplog.messages
     assert "is unreachable" in first
     assert "is still unreachable (503): " in second
@@ -128,19 +128,19 @@ SAID = Path(__file__).with_name("each_event.txt")
 VISITS = A, "00:00", "01:30"
 
 
-def unreachable(*, again: bool, waits: bool) -> of_hosts.Unreachable:
-    return of_hosts.Unreachable(A, "503", "it is taken for missing", 90.0, again, waits)
+def unreachable(*, again: bool, waits: bool) -> kinds.Unreachable:
+    return kinds.Unreachable(A, "503", "it is taken for missing", 90.0, again, waits)
 
 
-def in_browser(cause: str | None, *, enforced: bool) -> of_requests.InBrowser:
-    ruled = {"cause": cause, "enforced": enforced, **of_requests.said_by(NO)}
-    return of_requests.InBrowser(url=f"{A}/no", agent="x", digest=None, **ruled)
+def in_browser(cause: str | None, *, enforced: bool) -> kinds.InBrowser:
+    ruled = {"cause": cause, "enforced": enforced, **kinds.said_by(NO)}
+    return kinds.InBrowser(url=f"{A}/no", agent="x", digest=None, **ruled)
 
 
 def backed_off(
     seconds: float, asked: float | None, longer: float = 60.0
-) -> of_hosts.BackedOff:
-    return of_hosts.BackedOff("a.example", PAGE, "503", seconds, longer, asked, None)
+) -> kinds.BackedOff:
+    return kinds.BackedOff("a.example", PAGE, "503", seconds, longer, asked, None)
 
 
 EACH = [
@@ -148,45 +148,45 @@ EACH = [
     unreachable(again=False, waits=False),
     unreachable(again=True, waits=True),
     unreachable(again=True, waits=False),
-    of_hosts.Reachable(A),
-    of_hosts.DeniesAll(A, "all"),
-    of_hosts.WantsVisits(*VISITS, 0.0, 60.0),
-    of_hosts.WantsVisits(*VISITS, 60.0, 60.0),
-    of_hosts.WantsVisits(*VISITS, 90.0, 60.0),
-    of_hosts.WantsDelay(A, 60.0, 60.0, drop=True),
-    of_hosts.WantsDelay(A, 90.0, 60.0, drop=True),
-    of_hosts.WantsDelay(A, 90.0, 60.0, drop=False),
-    of_hosts.NoTdmrep(A, "503"),
-    of_hosts.StoreFailed("read", A, "OSError()"),
-    of_hosts.Permitted("a.example", "we may"),
-    of_hosts.PutOff("a.example", 90.0, "pace"),
-    of_hosts.GoesOn("a.example", "parked", 90.0, 1),
-    of_hosts.GoesOn("a.example", "visit_time", 90.0, 2),
-    of_hosts.GoesOn("a.example", "away", 90.0, 2),
+    kinds.Reachable(A),
+    kinds.DeniesAll(A, "all"),
+    kinds.WantsVisits(*VISITS, 0.0, 60.0),
+    kinds.WantsVisits(*VISITS, 60.0, 60.0),
+    kinds.WantsVisits(*VISITS, 90.0, 60.0),
+    kinds.WantsDelay(A, 60.0, 60.0, drop=True),
+    kinds.WantsDelay(A, 90.0, 60.0, drop=True),
+    kinds.WantsDelay(A, 90.0, 60.0, drop=False),
+    kinds.NoTdmrep(A, "503"),
+    kinds.StoreFailed("read", A, "OSError()"),
+    kinds.Permitted("a.example", "we may"),
+    kinds.PutOff("a.example", 90.0, "pace"),
+    kinds.GoesOn("a.example", "parked", 90.0, 1),
+    kinds.GoesOn("a.example", "visit_time", 90.0, 2),
+    kinds.GoesOn("a.example", "away", 90.0, 2),
     backed_off(60.0, None),
     backed_off(60.0, 60.0),
     backed_off(60.0, 90.0),
     backed_off(60.0, None, longer=0.25),  # as others in flight
-    of_hosts.Demanded("a.example", PAGE, 402, "payment", None, "5%"),
-    of_hosts.Down("a.example", 90.0),
-    of_hosts.BudgetSpent("a.example", 1),
-    of_requests.AuditFailed("a.jsonl", "OSError()", 2),
-    of_requests.NotMarked("'robots'", KeyError("robots")),
+    kinds.Demanded("a.example", PAGE, 402, "payment", None, "5%"),
+    kinds.Down("a.example", 90.0),
+    kinds.BudgetSpent("a.example", 1),
+    kinds.AuditFailed("a.jsonl", "OSError()", 2),
+    kinds.NotMarked("'robots'", KeyError("robots")),
     in_browser("rule", enforced=True),
     in_browser("rule", enforced=False),
     in_browser(None, enforced=True),
-    of_requests.Refused(REFUSAL, "rule", by_robots=True),
-    of_requests.Refused(REFUSAL, "down", by_robots=False, instead="A crawl would wait"),
-    of_requests.SentAgainstRules(REFUSAL, "rule"),
-    of_requests.OnTheWay(ASKED, PAGE, A),
-    of_requests.FromHttpCache(ASKED, PAGE, A),
-    of_requests.Unsent(ValueError("it ends")),
-    of_requests.Dropped(PAGE, A, "request", "x", "noindex", "no"),
-    of_requests.Dropped(PAGE, A, "item", "x", "noindex", "no"),
-    of_requests.Counted("permitted", 2),
-    of_requests.Told("100%"),
-    of_requests.Warned("100%"),
-    of_requests.Failed("100%"),
+    kinds.Refused(REFUSAL, "rule", by_robots=True),
+    kinds.Refused(REFUSAL, "down", by_robots=False, instead="A crawl would wait"),
+    kinds.SentAgainstRules(REFUSAL, "rule"),
+    kinds.OnTheWay(ASKED, PAGE, A),
+    kinds.FromHttpCache(ASKED, PAGE, A),
+    kinds.Unsent(ValueError("it ends")),
+    kinds.Dropped(PAGE, A, "request", "x", "noindex", "no"),
+    kinds.Dropped(PAGE, A, "item", "x", "noindex", "no"),
+    kinds.Counted("permitted", 2),
+    kinds.Told("100%"),
+    kinds.Warned("100%"),
+    kinds.Failed("100%"),
 ]
 
 
@@ -207,7 +207,7 @@ def test_what_each_event_says_and_counts(caplog, monkeypatch):
     assert shown == SAID.read_text().splitlines()
     assert {type(event) for event in EACH} == {
         each for each in EVENTS if each.words or each.counts
-    } | {of_requests.Counted}
+    } | {kinds.Counted}
 
 
 ONLY_ROBOTS, QUEUED = "only robots.txt files are asked for", "pages are under way"

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from scrapy_rep.events import as_octets, as_text
-from scrapy_rep.events.of_requests import Ended
+from scrapy_rep.events.kinds import Ended
 from scrapy_rep.report.reader import RECORDS, fault
 from tests.audits import records_of
 from tests.events.test_audit import SAMPLE

@@ -11,7 +11,7 @@ from scrapy import signals
 from scrapy_rep.crawl import Crawl
 from scrapy_rep.events import audit
 from scrapy_rep.events.audit import AT_A_TIME, MOST_HOSTS, WaitingLines
-from scrapy_rep.events.of_requests import Waited
+from scrapy_rep.events.kinds import Waited
 from scrapy_rep.events.waits import Held
 from tests.utils import Pages, coroutine_test, make_crawler, until
 

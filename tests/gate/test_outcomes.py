@@ -10,7 +10,7 @@ from scrapy import Request
 from scrapy.http import Response
 from scrapy.settings import Settings as ScrapySettings
 
-from scrapy_rep.engine.downloader import Departure
+from scrapy_rep.engine.inner import Departure
 from scrapy_rep.gate.outcomes import Symptoms
 from scrapy_rep.pacing.hosts import WELL, Health
 from scrapy_rep.settings import Settings

@@ -10,7 +10,7 @@ import pytest
 from scrapy import Request
 
 from scrapy_rep.crawl import Crawl
-from scrapy_rep.engine.downloader import ROBOTS_HOP, Departure
+from scrapy_rep.engine.inner import ROBOTS_HOP, Departure
 from scrapy_rep.exceptions import NotNow, StillParked
 from scrapy_rep.pacing import hosts, keeper
 from scrapy_rep.pacing.hosts import Asking, Health

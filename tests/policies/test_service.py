@@ -16,8 +16,7 @@ from twisted.internet.defer import CancelledError, Deferred
 from scrapy_rep import access
 from scrapy_rep.access import Exchange, Outcome, Validators
 from scrapy_rep.events import stream
-from scrapy_rep.events.of_hosts import NewCopy, StoreFailed
-from scrapy_rep.events.of_requests import Counted, Failed
+from scrapy_rep.events.kinds import Counted, Failed, NewCopy, StoreFailed
 from scrapy_rep.events.stream import Stream
 from scrapy_rep.judging.target import Agents
 from scrapy_rep.policies import Approval, Permissions, lifecycle

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from scrapy_rep.events.of_requests import FORMAT
+from scrapy_rep.events.kinds import FORMAT
 from scrapy_rep.report import AuditError, make
 from scrapy_rep.report.audit import Audit
 from scrapy_rep.report.page import Shows, write

@@ -8,7 +8,7 @@ import pytest
 from scrapy import Request
 from scrapy.http import HtmlResponse, Response
 
-from scrapy_rep.judging.page import (
+from scrapy_rep.gate.pages import (
     MAX_READ_BYTES,
     head_of,
     read_page,

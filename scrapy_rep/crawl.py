@@ -121,7 +121,7 @@ class Crawl(OneForEachCrawler):
             user_agent_of=self.agents.header,
             fetcher=fetcher,
             store=self.store,
-            keep=self._keep,
+            keep=self._keep_pace,
             engine=self.engine,
             permissions=self.permissions,
             approval=self.approval,
@@ -142,7 +142,7 @@ class Crawl(OneForEachCrawler):
         enabled = self.crawler.settings.getbool("HTTPCACHE_ENABLED")
         return enabled and kept and not unstated
 
-    def _keep(self, origin: str, interval: float) -> None:
+    def _keep_pace(self, origin: str, interval: float) -> None:
         host = self.keeper.host_of(Request(robots_url(origin)))
         self.keeper.keep(host, origin, interval)
 

@@ -202,7 +202,7 @@ class Log:
         if len(_going_on) > 1:
             _of_several.update(_going_on)
         if self._longest_idle is not None:
-            self._waits.on_idle = self._end_if_long
+            self._waits.on_idle = self._end_if_all_wait_long
 
     def opened(self) -> None:
         if telnet := sys.modules.get("scrapy.extensions.telnet"):  # else it is off
@@ -257,7 +257,7 @@ class Log:
         pages = sum(ROBOTS_HOP not in each.meta for each in active)
         return bool(active) and self._waits.are_at_gate(pages)
 
-    def _end_if_long(self, seconds: float) -> None:
+    def _end_if_all_wait_long(self, seconds: float) -> None:
         most = self._longest_idle
         if most is None or seconds <= most or not self._engine.only_queue_is_left():
             return

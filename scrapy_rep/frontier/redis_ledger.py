@@ -175,7 +175,7 @@ class RedisLedger(Ledger):
         if f"block {place.host}" in self._shards.orders:
             return RETRY_SECONDS, BLOCKED
         shard = self._shards.of(place)
-        if shard is not None and not shard.is_safe:  # another worker may own it
+        if shard is not None and not shard.is_surely_ours:  # another worker may own it
             return RETRY_SECONDS, AWAY
         return None
 

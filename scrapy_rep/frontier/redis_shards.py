@@ -67,7 +67,7 @@ class Shard:
     number: int
     term: str
     """The fencing token: Redis refuses what its owner of an earlier term says."""
-    safe_until: float
+    surely_until: float
     """By ``time.monotonic()``: until then nobody else owns it."""
     waits: dict[str, dict[int, int]] = field(default_factory=dict)
     """How many requests wait in Redis, by the name of the place and by rank."""
@@ -84,8 +84,8 @@ class Shard:
     """At how many looks in a row it was empty, and lacked requests."""
 
     @property
-    def is_safe(self) -> bool:
-        return monotonic() < self.safe_until
+    def is_surely_ours(self) -> bool:
+        return monotonic() < self.surely_until
 
     def number_in(self, list_: bytes) -> int:
         name, rank = place_and_rank(list_)
@@ -157,7 +157,7 @@ class Shards:
             if not now[n].is_mine:
                 self.lose(shard)
                 continue
-            shard.safe_until = began + server.lease
+            shard.surely_until = began + server.lease
             if shard.is_leaving or self.owned.get(n) is not shard:
                 continue
             for list_, number in pairs(now[n].news):

@@ -140,7 +140,7 @@ class OneAtATime(Generic[T]):
         if is_new:
             self._alarm.set(END_CHECK_SECONDS)
             errand.task = deferred_from_coro(self._find(key, page))
-            errand.task.addBoth(self._over, key)
+            errand.task.addBoth(self._note_over, key)
         return waiter
 
     def close(self) -> None:
@@ -148,7 +148,7 @@ class OneAtATime(Generic[T]):
         for errand in list(self.under_way.values()):
             errand.break_off()
 
-    def _over(self, found: T | Failure, key: str) -> None:
+    def _note_over(self, found: T | Failure, key: str) -> None:
         errand = self.under_way.pop(key)
         if not self.under_way:
             self._alarm.cancel()

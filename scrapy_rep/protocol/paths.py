@@ -278,9 +278,9 @@ def patterns_of(path: str, dialect: Dialect) -> list[Pattern]:
     apart = "%" in behind and ESCAPED_SEPARATOR.search(behind)
     if apart:
         # `&` of a path would match `&` of a query, which differs from `%26` there.
-        found = within_escapes(between, ends, length) if cut else []
+        found = patterns_within_escapes(between, ends, length) if cut else []
     if apart or cut or any(piece.startswith(HEX_DIGITS) for piece in pieces[1:]):
-        found += within_escapes(between, ends, length, cut=cut)
+        found += patterns_within_escapes(between, ends, length, cut=cut)
     return found
 
 
@@ -302,7 +302,7 @@ def usual_octets(tail: str) -> int:
     return len(tail) + 2 * len(found)
 
 
-def within_escapes(
+def patterns_within_escapes(
     between: str, ends: bool, length: int, *, cut: bool = False
 ) -> list[Pattern]:
     """Patterns to be compared with `encode_reserved`: where a part means one thing in a path and

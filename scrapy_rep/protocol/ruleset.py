@@ -71,7 +71,7 @@ class Wildcards:
         self.scored = tuple(scored)  # until they are sorted out
         self.fresh = FEW_PATHS if len(scored) < FEW_PATTERNS else 1
 
-    def best(self, path: str, floor: int) -> int:
+    def best_score(self, path: str, floor: int) -> int:
         """`floor` if none is higher."""
         scored = self.scored  # at once: another thread may sort them out
         if scored:
@@ -89,20 +89,20 @@ class Wildcards:
         if self.index is not None:
             for letters, filed in self.index.items():
                 for gram in filed.keys() & windows_of(path, letters):
-                    floor = best_of_few(filed[gram], path, floor)
+                    floor = best_score_of_few(filed[gram], path, floor)
             return floor
         needles, wildcards = self.everywhere if "?" in path else self.anywhere
         for needle in needles:
             if needle in path:
-                floor = best_of_few(wildcards, path, floor)
+                floor = best_score_of_few(wildcards, path, floor)
                 break
         if self.headed:
             heads, wildcards = self.headed.get(path[:2], NO_WILDCARDS)
             if heads and path.startswith(heads):
-                floor = best_of_few(wildcards, path, floor)
+                floor = best_score_of_few(wildcards, path, floor)
         tails, wildcards = self.endings
         if tails and path.endswith(tails):
-            floor = best_of_few(wildcards, path, floor)
+            floor = best_score_of_few(wildcards, path, floor)
         return floor
 
     def sort_out(self, scored: Sequence[ScoredParts]) -> None:
@@ -172,7 +172,7 @@ def grams_of(needle: str) -> set[str]:
     return {needle[at : at + letters] for at in (*starts, room - letters)}
 
 
-def best_of_few(wildcards: Sequence[Wildcard], path: str, floor: int) -> int:
+def best_score_of_few(wildcards: Sequence[Wildcard], path: str, floor: int) -> int:
     """`floor` if none of them, highest first, is higher."""
     for score, needle, parts, anchored in wildcards:
         if score <= floor:
@@ -373,9 +373,9 @@ class RuleSet:
         if self.exact and path in self.exact:
             best = max(best, self.exact[path])
         if self.wildcards is not None:
-            best = self.wildcards.best(path, best)
+            best = self.wildcards.best_score(path, best)
         if self.escapes is not None and not WITHOUT_RESERVED.fullmatch(path):
-            return self.escapes.best(encode_reserved(path), best)
+            return self.escapes.best_score(encode_reserved(path), best)
         return best
 
     def rule_for(self, score: int, path: str) -> tuple[Rule | None, bool]:

@@ -67,8 +67,10 @@ def test_the_agent_is_found_as_in_robots_txt(agent, expected):
 def test_headers_and_metas_are_joined_and_what_is_said_is_shown_where():
     metas = [("robots", "noarchive, unavailable_after: 2010-06-25T15:00:00Z")]
     found = page_rules(
-        ["ExampleBot: none", "unavailable_after: 2020-01-01"], metas, AGENT
+        ["ExampleBot: none", "max-snippet:9, unavailable_after: 2020-01-01"],
+        *(metas, AGENT),
     )
+    assert found.said["max-snippet"] == "X-Robots-Tag: max-snippet: 9"
     assert found.said["noindex"] == "X-Robots-Tag: ExampleBot: none"
     assert found.said["noarchive"] == '<meta name="robots">: noarchive'
     assert found.unavailable_after == datetime(2010, 6, 25, 15, tzinfo=timezone.utc)

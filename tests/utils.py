@@ -145,6 +145,11 @@ async def crawled(
     return await crawl(make_crawler(spider, **settings), within, urls=urls, **given)
 
 
+def close(crawler: Any) -> None:
+    """Have a crawl end, also from ``start()``: there CloseSpider does so from Scrapy 2.18 on."""
+    deferred_from_coro(crawler.engine.close_spider_async(reason="enough"))
+
+
 async def at_once(*crawls: Coroutine[Any, Any, Any]) -> None:
     """Run crawls at the same time."""
     if not is_reactor_installed():

@@ -83,6 +83,8 @@ BUGS = (
 )
 """No site makes a download handler raise these."""
 METHODS = frozenset({"process_request", "process_response", "process_exception"})
+SCRAPYS_CALLER = "scrapy.core.downloader.middleware"
+"""It calls these, before Scrapy 2.16 in functions of the same names."""
 UNKNOWN = "so nobody knows what is allowed there"
 ADVICE = (
     f'{UNKNOWN}: let requests through that have "{ROBOTS_HOP}" in their meta, or whose URL '
@@ -466,7 +468,12 @@ def _raiser(error: Exception) -> str:
     if not frames:
         return "something"
     # The first one: what it has sent itself may have passed others.
-    methods = (each for each in frames if each.f_code.co_name in METHODS)
+    methods = (
+        each
+        for each in frames
+        if each.f_code.co_name in METHODS
+        and each.f_globals.get("__name__") != SCRAPYS_CALLER
+    )
     frame = next(methods, frames[-1])
     function, own = frame.f_code.co_name, frame.f_locals.get("self")
     if own is None:

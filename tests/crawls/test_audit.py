@@ -12,7 +12,6 @@ from typing import Any
 
 import pytest
 from scrapy import Request
-from scrapy.exceptions import CloseSpider
 from twisted.internet.defer import Deferred
 
 from scrapy_rep import SettingError, __version__
@@ -25,7 +24,15 @@ from tests.crawls.processes import start
 from tests.crawls.test_middleware import LEAKS_OF_SCRAPY
 from tests.play import play
 from tests.site import Reply, Site, some_sites
-from tests.utils import Pages, at_once, coroutine_test, crawl, make_crawler, sleep
+from tests.utils import (
+    Pages,
+    at_once,
+    close,
+    coroutine_test,
+    crawl,
+    make_crawler,
+    sleep,
+)
 
 RULES = "User-agent: *\nDisallow: /private/\nContent-Signal: search=yes\n"
 AGENT = "ExampleBot/1.0"
@@ -131,7 +138,7 @@ class UntilTold(Pages):
             for each in told
         }:
             await sleep(0.05)
-        raise CloseSpider("told")
+        close(self.crawler)
 
 
 @coroutine_test

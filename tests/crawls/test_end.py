@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 import scrapy
-from scrapy.exceptions import CloseSpider
 from scrapy.utils.asyncio import call_later
 
 from scrapy_rep import RobotsUnreachable
@@ -25,6 +24,7 @@ from tests.utils import (
     Media,
     Pages,
     both_schedulers,
+    close,
     coroutine_test,
     crawl,
     crawled,
@@ -133,7 +133,7 @@ class Ends(Pages):
         async for request in super().start():
             yield request
         await until(self.then, SOON)
-        raise CloseSpider("enough")
+        close(self.crawler)
 
 
 def ends_when(true: Any) -> type[Ends]:

@@ -19,6 +19,7 @@ from tests.utils import (
     Pages,
     at_once,
     both_schedulers,
+    close,
     coroutine_test,
     crawl,
     crawled,
@@ -294,7 +295,7 @@ class Looking(Pages):
         variables = {"est": lambda: print("engine status")}
         self.crawler.signals.send_catch_log(update_telnet_vars, telnet_vars=variables)
         variables["est"]()
-        raise scrapy.exceptions.CloseSpider("seen")
+        close(self.crawler)
 
 
 @pytest.mark.invariant9

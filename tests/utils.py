@@ -68,6 +68,11 @@ DISK_QUEUES = [
 ]
 """Settings for each kind of disk queue that Scrapy has."""
 
+calls_back_at_once = pytest.mark.skipif(
+    scrapy.version_info < (2, 18),
+    reason="before Scrapy 2.18 a callback runs 0.1 s after the answer, and more is sent meanwhile",
+)
+
 QUIET = {
     "REMOTE_CONTROL_ENABLED": False,
     "TELNETCONSOLE_ENABLED": False,

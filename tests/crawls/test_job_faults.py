@@ -22,7 +22,15 @@ from scrapy_rep.frontier import job_file as file
 from tests.crawls.kills import Killed, Web
 from tests.crawls.processes import TIMEOUT, wait_for_hit
 from tests.site import Reply, Site, pages
-from tests.utils import Enough, Pages, coroutine_test, crawl, crawled, make_crawler
+from tests.utils import (
+    Enough,
+    Pages,
+    calls_back_at_once,
+    coroutine_test,
+    crawl,
+    crawled,
+    make_crawler,
+)
 
 PAGES = 90
 SMALL = 20_000
@@ -239,6 +247,7 @@ class FileIsLocked(FindsAndStops):
         pytest.param(FileIsLocked, r"20 never sent \([^;]*\)$", id="unwritten"),
     ],
 )
+@calls_back_at_once
 @coroutine_test
 async def test_what_is_not_in_the_file_is_not_told_to_be_there(
     spider, told, tmp_path, caplog
@@ -301,6 +310,7 @@ def overwrite(path: Path, table: str) -> None:
         ),
     ],
 )
+@calls_back_at_once
 @coroutine_test
 async def test_what_a_damage_loses_is_said(damage, stats, told, tmp_path, caplog):
     """By an ERROR, by a stat, and by the reason for which the crawl ends; once."""

@@ -12,6 +12,7 @@ import pytest
 from tests.crawls.kills import DELAY, Killed, Web
 from tests.crawls.processes import TIMEOUT, start, wait_for_hit
 from tests.site import Reply, Site, gaps_between, pages
+from tests.utils import calls_back_at_once
 
 
 @pytest.mark.invariant6
@@ -30,6 +31,7 @@ def test_nothing_is_lost(tmp_path):
     assert "nothing is lost" in log
 
 
+@calls_back_at_once
 def test_again_is_asked_for_what_was_in_flight_and_no_more(tmp_path):
     """And for what was done in the last 80 ms, which is not written yet: as much again."""
     rnd, kills = random.Random(9309), 3

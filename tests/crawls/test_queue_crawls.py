@@ -20,6 +20,7 @@ from tests.utils import (
     SCRAPYS,
     Enough,
     Pages,
+    calls_back_at_once,
     coroutine_test,
     crawl,
     crawled,
@@ -105,6 +106,7 @@ async def test_who_has_no_robots_txt_waits_for_none(scheme, tmp_path, caplog):
     assert not [record for record in caplog.records if record.levelname == "ERROR"]
 
 
+@calls_back_at_once
 @coroutine_test
 async def test_what_was_in_a_job_waits_for_no_robots_txt_of_what_comes_now(tmp_path):
     job: dict[str, Any] = {"JOBDIR": str(tmp_path), "CONCURRENT_REQUESTS": 1}

@@ -11,7 +11,15 @@ from scrapy.dupefilters import RFPDupeFilter
 from scrapy.exceptions import DontCloseSpider
 
 from tests.site import Site, pages
-from tests.utils import SCRAPYS, Pages, coroutine_test, crawl, crawled, make_crawler
+from tests.utils import (
+    SCRAPYS,
+    Pages,
+    calls_back_at_once,
+    coroutine_test,
+    crawl,
+    crawled,
+    make_crawler,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -72,6 +80,7 @@ class Tree(scrapy.Spider):
 
 @pytest.mark.invariant8
 @pytest.mark.parametrize("order", [{}, FIFO], ids=["LIFO", "FIFO"])
+@calls_back_at_once
 @coroutine_test
 async def test_order_and_stats_are_scrapys(order, job):
     """With one request at a time, and no delay, they are the same to the last one."""

@@ -8,7 +8,14 @@ import pytest
 
 from scrapy_rep.frontier.job_file import FILE_NAME
 from tests.site import Site, pages
-from tests.utils import SCRAPYS, Enough, coroutine_test, crawled, make_crawler
+from tests.utils import (
+    SCRAPYS,
+    Enough,
+    calls_back_at_once,
+    coroutine_test,
+    crawled,
+    make_crawler,
+)
 
 if TYPE_CHECKING:
     import logging
@@ -18,6 +25,7 @@ def said(caplog: pytest.LogCaptureFixture, what: str) -> list[logging.LogRecord]
     return [r for r in caplog.records if what in r.getMessage()]
 
 
+@calls_back_at_once
 @coroutine_test
 async def test_a_job_of_scrapys_goes_on_with_scrapys_scheduler(tmp_path, caplog):
     caplog.set_level("INFO")

@@ -23,7 +23,7 @@ from scrapy.utils.job import job_dir
 
 from scrapy_rep.commands.terminal import URL_WANTED, Answer, Screen, complain
 from scrapy_rep.crawl import Crawl, store_kind
-from scrapy_rep.engine.inner import ROBOTS_HOP
+from scrapy_rep.engine.inner import hop_of
 from scrapy_rep.events.sink import storage_kind
 from scrapy_rep.exceptions import SettingError
 from scrapy_rep.gate.addon import Addon
@@ -129,8 +129,7 @@ class Asker(Spider):
             self.answers.error = KeyboardInterrupt()
 
     def _downloaded(self, response: Response, request: Request) -> None:
-        hop = request.meta.get(ROBOTS_HOP)
-        if hop is not None:
+        if (hop := hop_of(request)) is not None:
             hops = self.hops.setdefault(hop.first_origin, [])
             hops.append({"status": response.status, "url": response.url})
 

@@ -101,6 +101,15 @@ HOST_START = len("https://")
 """No slash before this one ends a host."""
 
 
+def hop_of(request: Request) -> Any:
+    """Return what is told what comes of *request*, as it is that of a robots.txt.
+
+    ``None``: it is a page, perhaps one that its user has marked as if it were not.
+    """
+    hop = request.meta.get(ROBOTS_HOP)
+    return hop if hasattr(hop, "asking") else None
+
+
 class Departure:
     """One request on its way out, from just before its download handler gets it."""
 
@@ -120,15 +129,12 @@ class Departure:
     """Whether it was handed over, for all that is known."""
 
     def __init__(self, request: Request) -> None:
-        meta = request.meta
         self.request = request
-        self.slot: str | None = meta.get("download_slot")
-        hop = meta.get(ROBOTS_HOP)
-        self.asking: Any = None if hop is None else getattr(hop, "asking", None)
-        """The fetch of a robots.txt that it belongs to; ``None``: it is a page, perhaps one that its
-        user has marked as if it did."""
-        self.robots_hop: Any = None if self.asking is None else hop
-        """Marks the request as that of a robots.txt, and is told what comes of it."""
+        self.slot: str | None = request.meta.get("download_slot")
+        # Most are pages, which tell so without a call.
+        self.robots_hop = hop_of(request) if ROBOTS_HOP in request.meta else None
+        self.asking: Any = self.robots_hop and self.robots_hop.asking
+        """The fetch of a robots.txt that it belongs to; ``None``: it is a page."""
 
     def step_aside(self) -> None:
         """Leave the place of its fetch to others, as it waits."""

@@ -13,7 +13,7 @@ from weakref import WeakSet
 
 from scrapy.utils.asyncio import call_later
 
-from scrapy_rep.engine.inner import ROBOTS_HOP
+from scrapy_rep.engine.inner import hop_of
 from scrapy_rep.engine.tools import Alarm
 from scrapy_rep.events import Event
 from scrapy_rep.events.kinds import EVENTS, Reachable, Refused, Told, Unreachable
@@ -254,7 +254,7 @@ class Log:
 
     def _has_only_robots(self) -> bool:
         active = self._engine.active()
-        pages = sum(ROBOTS_HOP not in each.meta for each in active)
+        pages = sum(hop_of(each) is None for each in active)
         return bool(active) and self._waits.are_at_gate(pages)
 
     def _end_if_all_wait_long(self, seconds: float) -> None:

@@ -11,7 +11,7 @@ from scrapy.http.request import NO_CALLBACK
 from scrapy.utils.misc import load_object
 
 from scrapy_rep.crawl import Crawl
-from scrapy_rep.engine.inner import ROBOTS_HOP, SLOT, Downloader, is_on_the_way
+from scrapy_rep.engine.inner import SLOT, Downloader, hop_of, is_on_the_way
 from scrapy_rep.engine.tools import cached_page, sleep
 from scrapy_rep.events.kinds import (
     Exempt,
@@ -310,7 +310,7 @@ class RepMiddleware:
             over = self._refusals.over(self._keeper.host_of(request))
             raise self._refusals.refuse_for_host(request, over) from exception
         is_ours = isinstance(exception, (NotNow, StillParked))
-        if not is_ours or ROBOTS_HOP in request.meta:
+        if not is_ours or hop_of(request) is not None:
             return None
         if self._is_down(request):
             down = self._refusals.down

@@ -13,7 +13,7 @@ from scrapy.exceptions import IgnoreRequest
 from scrapy.http import Response
 from scrapy.utils.defer import deferred_from_coro
 
-from scrapy_rep.engine.inner import ROBOTS_HOP
+from scrapy_rep.engine.inner import hop_of
 from scrapy_rep.engine.tools import sleep
 from scrapy_rep.exceptions import NotNow, StillParked
 from scrapy_rep.pacing.hosts import HOSTS, WELL, Health, early_of
@@ -182,7 +182,7 @@ class Keeper:
 
     async def until_not_parked(self, request: Request, host: str) -> None:
         """Raises ``StillParked`` if the crawl ends before; or, for a page, if *host* is down."""
-        is_page = ROBOTS_HOP not in request.meta
+        is_page = hop_of(request) is None
         if self.parked_left(host):
             self._engine.wake()  # another request may take the place of *request*
         while seconds := self.parked_left(host):

@@ -25,6 +25,7 @@ from scrapy_rep.engine.inner import (
     LOST,
     ROBOTS_HOP,
     TIMEOUT,
+    hop_of,
     kind_of,
     on_the_way,
 )
@@ -303,8 +304,7 @@ class Fetcher:
             self._crawler.signals.connect(self._bytes_received, signals.bytes_received)
 
     def _bytes_received(self, data: bytes, request: Request) -> None:
-        hop = request.meta.get(ROBOTS_HOP)
-        if not isinstance(hop, _Hop):
+        if (hop := hop_of(request)) is None:
             return
         hop.received += len(data)
         if hop.received > self._settings.max_size:

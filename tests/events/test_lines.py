@@ -235,7 +235,8 @@ async def test_who_waits_is_told_where_the_crawl_did_nearly_nothing_else(
 ):
     caplog.set_level(logging.INFO, logger="scrapy_rep")
     crawler = make_crawler(LOGSTATS_INTERVAL=10)
-    asked = scrapy.Request(f"{A}/robots.txt", meta={ROBOTS_HOP: True})
+    hop = SimpleNamespace(asking=True)
+    asked = scrapy.Request(f"{A}/robots.txt", meta={ROBOTS_HOP: hop})
     active = {asked} if crawls == ONLY_ROBOTS else {asked, ASKED, scrapy.Request(A)}
     downloader, slot = SimpleNamespace(active=active), SimpleNamespace(closing=None)
     crawler.engine = SimpleNamespace(_slot=slot, downloader=downloader)

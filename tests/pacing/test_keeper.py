@@ -117,6 +117,19 @@ async def test_who_waits_wakes_the_engine_and_leaves_with_it(crawl):
         await kept.until_not_parked(request, "a")
 
 
+@coroutine_test
+async def test_a_page_that_is_marked_as_a_robots_txt_waits_for_no_host_that_is_down(
+    crawl,
+):
+    kept = crawl.keeper
+    kept.hosts, kept._engine = hosts.Hosts(), Engine()
+    kept.park("a", 0.2)
+    kept.hosts.of("a").health = Health(level=1, at=1000.0, since=0.0)
+    page = Request("http://a.example/", meta={ROBOTS_HOP: True})
+    with pytest.raises(StillParked):
+        await kept.until_not_parked(page, "a")
+
+
 def test_the_slowest_wish_counts_until_it_is_taken_back(kept, clock):
     for origin, seconds, slowest in [
         ("http://a.example", 0.0, 0),

@@ -16,7 +16,15 @@ from scrapy.utils.misc import build_from_crawler
 from scrapy_rep.frontier.job_file import FILE_NAME
 from scrapy_rep.pacing.hosts import HOSTS
 from tests.site import Site, gaps_between, some_sites
-from tests.utils import DISK_QUEUES, Pages, coroutine_test, crawl, crawled, make_crawler
+from tests.utils import (
+    DISK_QUEUES,
+    Pages,
+    calls_back_at_once,
+    coroutine_test,
+    crawl,
+    crawled,
+    make_crawler,
+)
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -67,6 +75,7 @@ class HandOver:
 
 
 @pytest.mark.invariant6
+@calls_back_at_once
 @pytest.mark.parametrize(
     "queues",
     [

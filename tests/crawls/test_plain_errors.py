@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 
 import pytest
+from scrapy import version_info
 
 from scrapy_rep.events.log import tell_plainly
 from scrapy_rep.exceptions import JobError, SettingError
@@ -43,7 +44,7 @@ def folder(tmp_path):
 
 def lines_of(folder, *options: str) -> list[str]:
     done = scrapy("crawl", "shop", "-L", "ERROR", *options, cwd=folder)
-    assert done.status == 1
+    assert done.status == (version_info >= (2, 15))  # 2.14: 0, whatever was raised
     assert "it runs" not in done.err
     return done.err.strip().splitlines()
 

@@ -19,6 +19,7 @@ from tests.utils import (
     Pages,
     at_once,
     both_schedulers,
+    calls_back_at_once,
     close,
     coroutine_test,
     crawl,
@@ -175,6 +176,7 @@ CREEPS = re.compile(
 )
 
 
+@calls_back_at_once
 @both_schedulers
 @coroutine_test
 async def test_a_crawl_that_creeps(scheduler, told):

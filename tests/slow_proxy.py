@@ -1,4 +1,4 @@
-"""A proxy before a server, by which all takes longer."""
+"""A proxy before a server, by which all takes longer, or an answer is lost."""
 
 from __future__ import annotations
 
@@ -16,14 +16,21 @@ if TYPE_CHECKING:
 
 @contextmanager
 def slow_proxy(
-    target: int, seconds: float = 0.0, *, tls: Path | None = None, port: int = 0
+    target: int,
+    seconds: float = 0.0,
+    *,
+    tls: Path | None = None,
+    port: int = 0,
+    cut: bytes = b"",
 ) -> Iterator[str]:
     """Pass on to a Redis server at port *target*, after *seconds*, and its answers at once.
+
+    The first time that a request has *cut* in it, its answer is lost with the connection.
 
     Returned is the URL to speak to. With *tls*, a folder for a certificate, that is by TLS, at
     ``localhost``. With *port* it stands in the place of a server that is gone.
     """
-    with serving(_serve, target, seconds, tls, port) as its:
+    with serving(_serve, target, seconds, tls, port, cut) as its:
         if tls is None:
             yield f"redis://127.0.0.1:{its}/0"
         else:
@@ -31,19 +38,27 @@ def slow_proxy(
             yield f"rediss://localhost:{its}/0?ssl_ca_certs={pem}"
 
 
-async def _serve(
+async def _serve(  # noqa: PLR0917 - as `serving` hands them over
     told: Callable[[int], None],
     target: int,
     seconds: float,
     tls: Path | None,
     port: int,
+    cut: bytes,
 ) -> None:
     loop = asyncio.get_running_loop()
+    lost = [cut] if cut else []
 
     async def pass_on(
-        reader: asyncio.StreamReader, writer: asyncio.StreamWriter, late: float
+        reader: asyncio.StreamReader,
+        writer: asyncio.StreamWriter,
+        late: float,
+        back: asyncio.StreamWriter | None = None,
     ) -> None:
         while data := await reader.read(65536):
+            if back and lost and lost[0] in data:
+                lost.clear()
+                back.transport.abort()  # what is heard is not answered
             if late:
                 loop.call_later(late, writer.write, data)
             else:
@@ -56,7 +71,8 @@ async def _serve(
         with suppress(OSError):
             up_reader, up_writer = await asyncio.open_connection("127.0.0.1", target)
             await asyncio.gather(
-                pass_on(reader, up_writer, seconds), pass_on(up_reader, writer, 0.0)
+                pass_on(reader, up_writer, seconds, writer),
+                pass_on(up_reader, writer, 0.0),
             )
 
     context = None if tls is None else server_context(tls)

@@ -97,9 +97,10 @@ class Node:
     """One server, with limits to the time of a call, and to how many there are at once."""
 
     def __init__(self, url: str, **address: Any) -> None:
-        # Once more, as a connection may have been open since before a restart.
-        more: Any = {"retry": Retry(NoBackoff(), 1), "retry_on_error": [*NO_ANSWER[:1]]}
-        self.client: Any = redis.asyncio.Redis.from_url(url, **more, **LIMITS)
+        # redis-py would send again what was heard, if its answer is lost: requests that were
+        # taken would be nobody's. A connection that was closed is seen before it is used.
+        never: Any = Retry(NoBackoff(), 0)
+        self.client: Any = redis.asyncio.Redis.from_url(url, retry=never, **LIMITS)
         options = self.client.connection_pool.connection_kwargs
         options.update(address)
         self.host = str(options.get("host", "localhost"))

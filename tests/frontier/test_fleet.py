@@ -22,12 +22,15 @@ from scrapy_rep.frontier.redis_server import (
     AWAY_ERRORS,
     CALL_SECONDS,
     CALLS_AT_A_TIME,
+    DIGESTS,
+    SCRIPTS,
     refusal_of,
 )
 from scrapy_rep.frontier.redis_shards import MOST_LOOKS, Shards
 from scrapy_rep.pacing.hosts import Health
 from scrapy_rep.pacing.keeper import ParkedError
 from tests.frontier.waiting import Waiting, in_a_crawl, in_redis, request
+from tests.slow_proxy import slow_proxy
 from tests.utils import coroutine_test, make_crawler, sleep
 
 if TYPE_CHECKING:
@@ -197,6 +200,24 @@ async def test_what_is_asked_for_in_vain_comes_when_redis_is_back(
         got.update(await waiting.all_of())
         await sleep(0.05)
     await waiting.close()
+
+
+@in_a_crawl()
+async def test_what_was_taken_comes_although_the_answer_is_lost(
+    crawler, redis_server, tmp_path
+):
+    redis_server.client.script_load(SCRIPTS["take"])
+    with slow_proxy(redis_server.port, cut=DIGESTS["take"].encode()) as url:
+        waiting = await Waiting.opened(crawler, tmp_path, partial(in_redis, url))
+        for number in range(30):
+            waiting.push(request("a", number))
+        await waiting.settle()
+        got, deadline = set[str](), monotonic() + 20
+        while len(got) < 30:
+            assert monotonic() < deadline
+            got.update(await waiting.all_of())
+            await sleep(0.05)
+        await waiting.close()
 
 
 def large_fleet(server: Server, redis: RedisServer) -> Shards:

@@ -108,7 +108,7 @@ class Sink:
             shown = mask_uri(self._uri)
             cause = error if shown == self._uri else None
             raise SettingError(SETTING_NAME, shown, expected) from cause
-        self._closing = Event()
+        self._closing, self._is_late = Event(), False
         self._thread = Thread(target=self._run, name="rep-audit", daemon=True)
         self._thread.start()
 
@@ -143,6 +143,7 @@ class Sink:
         self._thread.join(CLOSE_SECONDS)
         try:
             if self._thread.is_alive():
+                self._is_late = True
                 self._dropped = self._put - self.written - self._unwritten
                 raise TimeoutError("writing takes too long")
             if self._file is not None:
@@ -165,6 +166,8 @@ class Sink:
         while not self._closing.wait(GATHER_SECONDS):
             self._write_what_waits()
         self._write_what_waits()
+        if self._is_late:
+            self._give_up_file()  # nobody else closes it
 
     def _write_what_waits(self) -> None:
         taken = [self._waiting.popleft() for _ in range(len(self._waiting))]

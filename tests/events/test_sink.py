@@ -169,6 +169,8 @@ async def test_a_pipe_without_a_reader_holds_up_nothing(tmp_path, monkeypatch):
     await target.close()
     assert (target._errors, target.lost) == (1, 1)
     os.close(os.open(pipe, os.O_RDONLY | os.O_NONBLOCK))  # the thread ends
+    target._thread.join(10)
+    assert target._file is None
 
 
 def test_no_empty_file_is_left_where_none_can_be_written(tmp_path, monkeypatch):

@@ -222,7 +222,7 @@ async def test_a_redis_server_that_is_away_is_told_without_its_password(caplog):
 
 
 class Answers:
-    """Answers in place of sites, as Twisted takes no URL with a user."""
+    """Answers in the place of the site, as Twisted takes no URL with a user."""
 
     def process_request(self, request, spider=None):
         if "/quiet" in request.url:
@@ -246,7 +246,8 @@ class Finds(Pages):
 async def test_urls_are_told_without_user_and_password(tmp_path, caplog):
     caplog.set_level(0)
     path = tmp_path / "audit.jsonl"
-    with Site({"/robots.txt": RULES}) as site:
+    replies = {"/robots.txt": RULES, "/@me": Reply(reset=True)}
+    with Site(replies) as site:
         start = site.origin.replace("://", "://me:s3c-r3t@")
         crawler = await crawled(
             [start + "/@me", start + "/private/x", start + "/quiet"],
@@ -256,7 +257,7 @@ async def test_urls_are_told_without_user_and_password(tmp_path, caplog):
             REP_PAGE_OBEY=["noindex", "nofollow"],
             DOWNLOADER_MIDDLEWARES={Answers: 900},
         )
-    refusal, _ = crawler.spider.failures  # and Twisted's
+    refusal, _ = crawler.spider.failures  # and that of the connection
     records = [json.loads(line) for line in path.read_text().splitlines()]
     decided, sent, dropped = (
         [record["url"] for record in records if record["type"] == kind]

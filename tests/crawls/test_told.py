@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 import scrapy
 from scrapy.extensions.telnet import update_telnet_vars
+from scrapy.utils.defer import deferred_from_coro, maybe_deferred_to_future
 
 from tests.play import play
 from tests.site import Reply, some_sites
@@ -336,10 +337,10 @@ async def test_who_settles_waits_too():
     class Settling(Looking):
         async def start(self):
             request = scrapy.Request(self.urls[0])
-            asking = scrapy.utils.defer.deferred_from_coro(self.robots.settle(request))
+            asking = deferred_from_coro(self.robots.settle(request))
             async for item in super().start():
                 yield item
-            await asking
+            await maybe_deferred_to_future(asking)
 
         def requests(self):
             return []

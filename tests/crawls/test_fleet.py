@@ -264,7 +264,8 @@ def test_faults_of_redis(name, tmp_path: Path):
             assert worker.log.count("ERROR: Redis has lost") == 1
         else:
             away = worker.log.count("WARNING: Redis is away")
-            assert 1 <= away == worker.stats.get("rep/fleet/away", 0) <= 3
+            # On a busy machine calls that began before it was back fail after that.
+            assert 1 <= away == worker.stats.get("rep/fleet/away", 0) <= 6
             assert "ERROR" not in worker.log.replace("log_count/ERROR", "")
 
 

@@ -259,7 +259,8 @@ async def test_what_is_not_in_the_file_is_not_told_to_be_there(tmp_path, caplog)
     caplog.set_level("INFO", logger="scrapy_rep")
     job: dict[str, Any] = {"JOBDIR": str(tmp_path / "job"), "CONCURRENT_REQUESTS": 1}
     with Site() as site:
-        await crawled(pages(site, 20), FileIsLocked, **job)
+        crawler = await crawled(pages(site, 20), FileIsLocked, **job)
+    crawler.spider.other.close()
     (line,) = [r.getMessage() for r in caplog.records if "In all" in r.getMessage()]
     assert re.search(r"20 never sent \([^;]*\)$", line)
 

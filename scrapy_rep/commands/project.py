@@ -19,7 +19,6 @@ from scrapy.exceptions import UsageError
 from scrapy.settings import SETTINGS_PRIORITIES
 from scrapy.utils.asyncio import create_looping_call
 from scrapy.utils.defer import deferred_from_coro, maybe_deferred_to_future
-from scrapy.utils.job import job_dir
 
 from scrapy_rep.commands.terminal import URL_WANTED, Answer, Screen, complain
 from scrapy_rep.crawl import Crawl, store_kind
@@ -75,7 +74,7 @@ SETTINGS_OF_A_QUESTION: dict[str, Any] = {
 
 def prepare(settings: ScrapySettings) -> None:
     """Change *settings* for a crawl that only asks; how it asks stays the project's way."""
-    folder = job_dir(settings)
+    folder = settings.get("JOBDIR")
     if folder and settings.get("REP_STORE") in {None, "sqlite"}:
         # What the job knows is ours to use.
         path = settings.get("REP_STORE_PATH") or str(Path(folder, FILE_NAME))

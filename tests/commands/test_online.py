@@ -239,3 +239,11 @@ def test_a_question_writes_no_audit_and_asks_the_job(store):
         "sqlite",
         "job/robots.sqlite",
     )
+
+
+def test_a_job_that_cannot_be(tmp_path):
+    (tmp_path / "file").touch()
+    done = robots("http://localhost:9/", "-s", "JOBDIR=file/job", cwd=tmp_path)
+    assert (done.status, done.out) == (2, "")
+    assert "REP_STORE_PATH is 'file/job/robots.sqlite', expected" in done.err
+    assert "Traceback" not in done.err

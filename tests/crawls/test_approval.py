@@ -232,7 +232,7 @@ def test_a_file_that_cannot_be_read(text, said, tmp_path):
         ("pipe", "no regular file"),
         (".", "Is a directory"),
         ("a\0b", "embedded null byte"),
-        ("\ud800", "surrogates not allowed"),
+        ("\ud800", "codec can.t encode"),
     ],
 )
 def test_what_is_no_file_that_ends(name, said, tmp_path, monkeypatch):

@@ -237,6 +237,7 @@ async def test_each_answer():
     for kind in (NO_SITE, NO_NAME, TIMEOUT, "cut short"):
         # "_DataLoss" is what Scrapy 2.14 has for what is cut short.
         assert kind in found.reasons[kind] or "_DataLoss" in found.reasons[kind]
+    assert TIMEOUT in found.reasons[DRIP]
     assert found.sites["redirect loop"].count("/robots.txt") == 6
 
 

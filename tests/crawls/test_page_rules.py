@@ -198,6 +198,12 @@ async def test_links_and_items(name):
     assert (await outcome(spider, page, **settings))[:2] == (paths, items)
 
 
+@coroutine_test
+async def test_what_is_too_old_is_counted_as_such():
+    *_, crawler = await outcome(*PAGES_AND_RULES["until then"][:2])
+    assert crawler.stats.get_value("rep/page/dropped/unavailable_after") == 1
+
+
 class Asks(Pages):
     def parse(self, response):
         assert self.robots.page(response) == response.meta["rep_page"]

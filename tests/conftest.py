@@ -35,7 +35,7 @@ LONGEST = [
 TOGETHER = {"crawls/test_fleet_troubles.py", "test_example.py"}
 """Files whose tests look at what one fixture has made, which takes long."""
 QUICK = [
-    *("access", "judging", "pacing", "protocol", "compat/test_conformance.py"),
+    *("judging", "pacing", "protocol", "compat/test_conformance.py"),
     *("events/test_records.py", "events/test_lines.py", "policies/test_lifecycle.py"),
     *(
         "gate/test_page.py",

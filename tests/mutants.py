@@ -1,4 +1,4 @@
-"""Sow faults in the code and see which the tests find: `python -m tests.mutants protocol access`.
+"""Sow faults in the code and see which the tests find: `python -m tests.mutants protocol judging`.
 
 Each mutant is one small change of a copy of the repository, in which tests run until one fails: those
 of its room, or with `--executed` those that execute the changed line, the short ones first.
@@ -53,7 +53,6 @@ TESTS = {
         "crawls/test_fetch_bound.py",
         "events/test_audit.py",
     ],
-    "protocol": ["access"],
     "judging": ["crawls/test_page_rules.py", "crawls/test_approval.py"],
     "gate": [
         "test_addon.py",

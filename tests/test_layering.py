@@ -14,7 +14,7 @@ PACKAGE = Path(__file__).parent.parent / "scrapy_rep"
 # Lowest first; a room may import from lower ones, and from within itself.
 LAYERS = [
     {"protocol", "engine", "signals"},
-    {"access", "exceptions"},
+    {"exceptions"},
     {"settings"},
     {"events", "pacing", "compat", "store"},
     {"policies", "report"},
@@ -143,7 +143,7 @@ def test_the_tree_of_exceptions_is_drawn():
     assert sorted(drawn) == sorted(classes)
 
 
-def test_protocol_and_access_are_pure():
+def test_protocol_is_pure():
     # No I/O, no clock, no log.
     impure = {"asyncio", "logging", "time", "urllib.request", "threading", "os"}
     allowed = {"scrapy_rep", *sys.stdlib_module_names} - impure
@@ -151,7 +151,7 @@ def test_protocol_and_access_are_pure():
         f"{module} imports {name}"
         for module in FILES
         for name in imported(module)
-        if room(module) in {"protocol", "access"}
+        if room(module) == "protocol"
         and (name in impure or name.split(".")[0] not in allowed)
     ]
     assert others == []

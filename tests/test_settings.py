@@ -12,9 +12,9 @@ from scrapy.settings import Settings as ScrapySettings
 from scrapy.utils.test import get_crawler
 
 from scrapy_rep import settings as settings_module
-from scrapy_rep.access import MAX_REDIRECTS
 from scrapy_rep.exceptions import SettingError
 from scrapy_rep.protocol import GYM2008, MK1996
+from scrapy_rep.protocol.access import MAX_REDIRECTS
 from scrapy_rep.settings import DEFAULTS, FOREVER, Settings, unknown_names
 
 

@@ -24,9 +24,9 @@ from scrapy.utils.reactor import is_asyncio_reactor_installed, is_reactor_instal
 from scrapy.utils.test import get_reactor_settings
 from twisted.internet.defer import Deferred
 
-from scrapy_rep.access import header_fields
 from scrapy_rep.policies import service
 from scrapy_rep.policies.sharing import FetchBound
+from scrapy_rep.protocol.answers import header_fields
 from scrapy_rep.settings import DAY
 from scrapy_rep.store import Store
 from tests.wire import STAMPED
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from threading import Event
 
     import scrapy_rep
-    from scrapy_rep.access import HeaderFields
+    from scrapy_rep.protocol.answers import HeaderFields
     from scrapy_rep.store import Snapshot
 
 

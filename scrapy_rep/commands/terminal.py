@@ -19,9 +19,9 @@ from urllib.parse import quote_from_bytes
 from scrapy.exceptions import UsageError
 from scrapy.spiderloader import get_spider_loader
 
-from scrapy_rep.access.answers import decode_body
 from scrapy_rep.policies.agreed import SETTING
 from scrapy_rep.protocol import COMPILED, __version__, parse
+from scrapy_rep.protocol.answers import decode_body
 from scrapy_rep.protocol.decoding import MAX_SIZE
 from scrapy_rep.protocol.lint import NUMBERS
 from scrapy_rep.protocol.origins import origin_of

@@ -10,7 +10,6 @@ from http.client import HTTPConnection, HTTPSConnection
 from urllib.parse import ParseResult, SplitResult
 
 from scrapy_rep import protocol
-from scrapy_rep.access import MAX_REDIRECTS, some_origin_of
 from scrapy_rep.compat.robotexclusionrulesparser import (
     RobotExclusionRulesParser,
     RobotFileParserLookalike,
@@ -18,6 +17,7 @@ from scrapy_rep.compat.robotexclusionrulesparser import (
 from scrapy_rep.compat.urllib_fetch import fetch
 from scrapy_rep.compat.urllib_robotparser import Face, RobotFileParser
 from scrapy_rep.protocol import GYM2008, MK1996, Policy
+from scrapy_rep.protocol.access import MAX_REDIRECTS, some_origin_of
 from scrapy_rep.protocol.origins import robots_url
 
 __all__ = [

@@ -10,15 +10,15 @@ from email.utils import mktime_tz, parsedate_tz
 from typing import TYPE_CHECKING
 from urllib.error import URLError
 
-from scrapy_rep.access.answers import Access, first_value
 from scrapy_rep.compat.urllib_fetch import fetch
 from scrapy_rep.compat.urllib_robotparser import DatedFace, Face, join_lines, unread
 from scrapy_rep.protocol import GYM2008, MK1996, Dialect, Policy, parse
+from scrapy_rep.protocol.answers import Access, first_value
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from scrapy_rep.access import Outcome
+    from scrapy_rep.protocol.access import Outcome
 
 SEVEN_DAYS = 7 * 24 * 3600
 """In seconds, by the draft of 1996; Expires may say otherwise."""

@@ -29,9 +29,9 @@ from urllib.request import (
     Request,
 )
 
-from scrapy_rep import access
-from scrapy_rep.access import Access, Outcome, path_sent, some_origin_of
-from scrapy_rep.access.answers import access_of
+from scrapy_rep.protocol import access
+from scrapy_rep.protocol.access import Outcome, path_sent, some_origin_of
+from scrapy_rep.protocol.answers import Access, access_of, header_fields
 from scrapy_rep.protocol.decoding import MAX_SIZE
 
 TIMEOUT_SECONDS = 30.0
@@ -97,7 +97,7 @@ def _ask(
             cut = len(body) > MAX_SIZE
             if response.length and not cut:
                 raise HTTPException(f"cut short: {response.length} octets are missing")
-        items = access.header_fields(fields.raw_items())
+        items = header_fields(fields.raw_items())
         return access.Answer(response.status, items, body, cut, delimited=delimited)
 
 

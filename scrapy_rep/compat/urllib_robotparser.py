@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 from urllib.robotparser import RequestRate
 
-from scrapy_rep.access import Access
 from scrapy_rep.compat.urllib_fetch import fetch
 from scrapy_rep.protocol import RFC9309, Policy, parse
+from scrapy_rep.protocol.answers import Access
 from scrapy_rep.protocol.decoding import show_octets
 from scrapy_rep.protocol.groups import statements
 from scrapy_rep.protocol.language import PACE_VALUES, VISIT_TIME

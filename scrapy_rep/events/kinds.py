@@ -9,8 +9,8 @@ from __future__ import annotations
 import logging
 from typing import TYPE_CHECKING, Any
 
-from scrapy_rep.access.answers import Demand
 from scrapy_rep.events import Event
+from scrapy_rep.protocol.answers import Demand
 from scrapy_rep.protocol.printable import counted, explain, shorten
 
 if TYPE_CHECKING:

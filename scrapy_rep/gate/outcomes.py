@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from scrapy_rep.access.answers import REFUSALS, demand_of
 from scrapy_rep.engine.inner import LOST, REFUSED, TIMEOUT, kind_of
 from scrapy_rep.events.kinds import (
     BackedOff,
@@ -20,6 +19,7 @@ from scrapy_rep.judging.ruling import BUDGET, DOWN, OF_HOST, Judge, because
 from scrapy_rep.judging.target import judged
 from scrapy_rep.pacing.hosts import SERVICE_UNAVAILABLE, TOO_MANY_REQUESTS, WELL
 from scrapy_rep.policies.lifecycle import fields_of, retry_after
+from scrapy_rep.protocol.answers import REFUSALS, demand_of
 from scrapy_rep.protocol.printable import counted, duration, without_user
 from scrapy_rep.signals import request_forbidden
 

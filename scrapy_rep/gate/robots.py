@@ -11,12 +11,12 @@ from scrapy.spiders import SitemapSpider
 from scrapy.utils.defer import deferred_from_coro, maybe_deferred_to_future
 from twisted.internet.defer import Deferred, DeferredQueue
 
-from scrapy_rep.access import some_origin_of
 from scrapy_rep.crawl import Crawl
 from scrapy_rep.engine.tools import sleep
 from scrapy_rep.gate.pages import preferences_of, read_page
 from scrapy_rep.judging.ruling import UNREACHABLE
 from scrapy_rep.policies.sharing import END_CHECK_SECONDS
+from scrapy_rep.protocol.access import some_origin_of
 from scrapy_rep.protocol.origins import origin_of, robots_url
 from scrapy_rep.protocol.preferences import combine
 from scrapy_rep.protocol.printable import mask_uri, without_user

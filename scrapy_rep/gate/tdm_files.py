@@ -17,12 +17,12 @@ from scrapy.http.request import NO_CALLBACK
 from scrapy.utils.defer import maybe_deferred_to_future
 from twisted.internet.defer import CancelledError
 
-from scrapy_rep import access
 from scrapy_rep.crawl import Crawl
 from scrapy_rep.events.kinds import NoTdmrep
 from scrapy_rep.exceptions import RobotsForbidden
 from scrapy_rep.policies.fetcher import described, request_for
 from scrapy_rep.policies.sharing import OneAtATime
+from scrapy_rep.protocol import access
 from scrapy_rep.protocol.origins import origin_of
 from scrapy_rep.protocol.preferences import (
     NO,

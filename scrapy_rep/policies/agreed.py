@@ -30,7 +30,6 @@ from pydispatch.dispatcher import (  # type: ignore[import-untyped]
 )
 from scrapy import signals
 
-from scrapy_rep.access.answers import REDIRECT_STATUSES, Access, access_of
 from scrapy_rep.events.kinds import (
     Copy,
     DeniesAll,
@@ -46,6 +45,7 @@ from scrapy_rep.exceptions import SettingError
 from scrapy_rep.pacing.hosts import FREE, Pace
 from scrapy_rep.policies.lifecycle import STATES_WITHOUT_ANSWER, State
 from scrapy_rep.protocol import RFC9309, product_tokens
+from scrapy_rep.protocol.answers import REDIRECT_STATUSES, Access, access_of
 from scrapy_rep.protocol.origins import host_in
 from scrapy_rep.protocol.preferences import UNSTATED
 from scrapy_rep.protocol.printable import duration, explain, printable, shorten

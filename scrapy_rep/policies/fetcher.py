@@ -18,8 +18,6 @@ from scrapy.exceptions import IgnoreRequest, StopDownload
 from scrapy.http.request import NO_CALLBACK
 from twisted.internet.defer import CancelledError
 
-from scrapy_rep import access
-from scrapy_rep.access import in_one_line
 from scrapy_rep.engine.inner import (
     CUT_SHORT,
     LOST,
@@ -35,6 +33,8 @@ from scrapy_rep.exceptions import HostRefused, NotNow, SettingError, StillParked
 from scrapy_rep.policies.agreed import receivers_of
 from scrapy_rep.policies.lifecycle import fields_of
 from scrapy_rep.policies.sharing import FetchBound, proxy_of, validators_of
+from scrapy_rep.protocol import access
+from scrapy_rep.protocol.access import in_one_line
 from scrapy_rep.protocol.origins import origin_of, robots_url
 from scrapy_rep.protocol.printable import counted
 from scrapy_rep.settings import WrongError, meta_of_text

@@ -35,7 +35,10 @@ from zlib import crc32
 
 from w3lib.encoding import resolve_encoding
 
-from scrapy_rep.access.answers import (
+from scrapy_rep.events.kinds import Copy
+from scrapy_rep.pacing.hosts import FREE, Pace, pace_of
+from scrapy_rep.protocol import Policy
+from scrapy_rep.protocol.answers import (
     REDIRECT_STATUSES,
     Access,
     access_of,
@@ -43,9 +46,6 @@ from scrapy_rep.access.answers import (
     first_value,
     policy_after,
 )
-from scrapy_rep.events.kinds import Copy
-from scrapy_rep.pacing.hosts import FREE, Pace, pace_of
-from scrapy_rep.protocol import Policy
 from scrapy_rep.store import Failures, KeptAnswer, Snapshot, pack, unpack
 
 if TYPE_CHECKING:
@@ -53,8 +53,9 @@ if TYPE_CHECKING:
 
     from scrapy.http.headers import Headers
 
-    from scrapy_rep.access import HeaderFields, Outcome
     from scrapy_rep.protocol import Agent
+    from scrapy_rep.protocol.access import Outcome
+    from scrapy_rep.protocol.answers import HeaderFields
     from scrapy_rep.settings import Settings
 
 T = TypeVar("T")

@@ -12,7 +12,6 @@ from scrapy import Request
 from scrapy.exceptions import IgnoreRequest
 from scrapy.utils.defer import maybe_deferred_to_future
 
-from scrapy_rep.access.answers import Access
 from scrapy_rep.events.kinds import StoreFailed
 from scrapy_rep.events.stream import Stream
 from scrapy_rep.pacing.hosts import FREE, Asking
@@ -38,6 +37,7 @@ from scrapy_rep.policies.sharing import (
     validators_of,
 )
 from scrapy_rep.protocol import Policy
+from scrapy_rep.protocol.answers import Access
 from scrapy_rep.protocol.origins import origin_of, robots_url
 from scrapy_rep.store import Snapshot, Store, origin_of_key, variant
 

@@ -22,11 +22,11 @@ from scrapy.utils.defer import deferred_from_coro, maybe_deferred_to_future
 from twisted.internet.defer import CancelledError, Deferred, DeferredSemaphore, succeed
 from twisted.python.failure import Failure
 
-from scrapy_rep.access import Validators
-from scrapy_rep.access.answers import Access
 from scrapy_rep.engine.tools import Alarm, wait_for
 from scrapy_rep.events.stream import Stream
 from scrapy_rep.policies.lifecycle import Bounded, snapshot_after, standing_of
+from scrapy_rep.protocol.access import Validators
+from scrapy_rep.protocol.answers import Access
 from scrapy_rep.store import Snapshot
 
 if TYPE_CHECKING:
@@ -37,8 +37,8 @@ if TYPE_CHECKING:
     from scrapy import Request
     from scrapy.crawler import Crawler
 
-    from scrapy_rep.access import Outcome
     from scrapy_rep.engine.inner import Engine
+    from scrapy_rep.protocol.access import Outcome
     from scrapy_rep.settings import Settings
     from scrapy_rep.store import KeptAnswer
 

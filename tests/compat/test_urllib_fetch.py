@@ -10,9 +10,9 @@ from threading import Thread
 
 import pytest
 
-from scrapy_rep.access.answers import Access
 from scrapy_rep.compat import urllib_fetch as module
 from scrapy_rep.compat.urllib_fetch import fetch
+from scrapy_rep.protocol.answers import Access
 from scrapy_rep.protocol.decoding import MAX_SIZE
 from tests.site import Reply, Site
 from tests.tls import server_context

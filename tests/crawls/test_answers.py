@@ -3,7 +3,7 @@ middleware.
 
 ``KINDS`` is the table of the guide, row by row; ``ANSWERS`` are others. ``/p`` is the page that is asked
 for; where there are rules, they disallow it, unless the row says otherwise. What an answer means by
-itself is in ``tests/access``. Ids carry the project's checklist numbers.
+itself is in ``tests/protocol``. Ids carry the project's checklist numbers.
 """
 
 from __future__ import annotations

@@ -11,11 +11,11 @@ import pytest
 from scrapy import Request, version_info
 from scrapy.utils.defer import deferred_from_coro, maybe_deferred_to_future
 
-from scrapy_rep.access import Outcome, Validators
-from scrapy_rep.access.answers import Access
 from scrapy_rep.crawl import Crawl
 from scrapy_rep.policies.lifecycle import Bounded
 from scrapy_rep.policies.sharing import OF_LOOPS, Learned, Sharing
+from scrapy_rep.protocol.access import Outcome, Validators
+from scrapy_rep.protocol.answers import Access
 from tests.forking import run
 from tests.site import Reply, Site
 from tests.snapshots import changed, snapshot_of

@@ -21,17 +21,6 @@ from scrapy.http.headers import Headers
 from scrapy.settings import BaseSettings
 from twisted.web.client import URI
 
-from scrapy_rep.access import (
-    Access,
-    Answer,
-    Exchange,
-    Outcome,
-    Validators,
-    header_fields,
-    is_private,
-    redirect_target,
-)
-from scrapy_rep.access.answers import decode_body
 from scrapy_rep.compat import RobotExclusionRulesParser
 from scrapy_rep.compat import robotexclusionrulesparser as rerp
 from scrapy_rep.exceptions import SettingError
@@ -55,6 +44,15 @@ from scrapy_rep.protocol import (
     parse,
     product_tokens,
 )
+from scrapy_rep.protocol.access import (
+    Answer,
+    Exchange,
+    Outcome,
+    Validators,
+    is_private,
+    redirect_target,
+)
+from scrapy_rep.protocol.answers import Access, decode_body, header_fields
 from scrapy_rep.protocol.decoding import decode_text
 from scrapy_rep.protocol.language import crawl_delay, request_rate, visit_time
 from scrapy_rep.protocol.origins import origin_of

@@ -12,7 +12,6 @@ import pytest
 from scrapy.http.headers import Headers
 from scrapy.settings import Settings as ScrapySettings
 
-from scrapy_rep.access import Access, Outcome
 from scrapy_rep.policies import lifecycle
 from scrapy_rep.policies.lifecycle import (
     State,
@@ -25,6 +24,8 @@ from scrapy_rep.policies.lifecycle import (
     standing_of,
     terms_of,
 )
+from scrapy_rep.protocol.access import Outcome
+from scrapy_rep.protocol.answers import Access
 from scrapy_rep.settings import Settings
 from tests.conformance import params
 from tests.snapshots import answer_of, changed, failures_of

@@ -13,8 +13,6 @@ from scrapy import Request
 from scrapy.utils.defer import deferred_from_coro, maybe_deferred_to_future
 from twisted.internet.defer import CancelledError, Deferred
 
-from scrapy_rep import access
-from scrapy_rep.access import Exchange, Outcome, Validators
 from scrapy_rep.events import stream
 from scrapy_rep.events.kinds import Counted, Failed, NewCopy, StoreFailed
 from scrapy_rep.events.stream import Stream
@@ -23,6 +21,8 @@ from scrapy_rep.policies import Approval, Permissions, lifecycle
 from scrapy_rep.policies import service as module
 from scrapy_rep.policies.lifecycle import State
 from scrapy_rep.policies.service import Policies
+from scrapy_rep.protocol import access
+from scrapy_rep.protocol.access import Exchange, Outcome, Validators
 from scrapy_rep.protocol.origins import robots_url
 from scrapy_rep.settings import Settings
 from scrapy_rep.store import MemoryStore, Snapshot
@@ -320,7 +320,7 @@ async def test_what_is_no_news_costs_no_parse(
     crawl = Crawl(site, make_store())
     await crawl.allows()
     policy = crawl.policy
-    monkeypatch.setattr("scrapy_rep.access.answers.parse", None)
+    monkeypatch.setattr("scrapy_rep.protocol.answers.parse", None)
     site.answer = again
     for day in (0, 3, 6):
         clock.to(day * DAY + 23 * HOUR)  # in the background

@@ -6,7 +6,7 @@ from contextlib import nullcontext
 
 import pytest
 
-from scrapy_rep.access import is_private, redirect_target
+from scrapy_rep.protocol.access import is_private, redirect_target
 from scrapy_rep.protocol.origins import origin_of
 from tests.conformance import params
 

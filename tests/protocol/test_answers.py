@@ -13,8 +13,8 @@ from time import process_time
 import brotli  # type: ignore[import-untyped]
 import pytest
 
-from scrapy_rep.access import answers as content_coding
-from scrapy_rep.access.answers import (
+from scrapy_rep.protocol import answers as content_coding
+from scrapy_rep.protocol.answers import (
     MAX_GZIP_MEMBERS,
     Access,
     Demand,

@@ -22,19 +22,18 @@ from ipaddress import IPv4Address, IPv6Address, IPv6Network
 from typing import TYPE_CHECKING, NamedTuple
 from urllib.parse import SplitResult, quote, unquote, urljoin, urlsplit
 
-from scrapy_rep.access.answers import (
+from scrapy_rep.protocol import RFC9309
+from scrapy_rep.protocol.answers import (
     NO_FIELDS,
     REDIRECT_STATUSES,
+    Access,
+    HeaderFields,
     access_of,
     all_values,
     decode_body,
     first_value,
     policy_after,
 )
-from scrapy_rep.access.answers import Access as Access
-from scrapy_rep.access.answers import HeaderFields as HeaderFields
-from scrapy_rep.access.answers import header_fields as header_fields
-from scrapy_rep.protocol import RFC9309
 from scrapy_rep.protocol.decoding import MAX_SIZE
 from scrapy_rep.protocol.origins import (
     DEFAULT_PORTS,

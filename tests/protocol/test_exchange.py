@@ -8,7 +8,8 @@ from unittest.mock import Mock
 
 import pytest
 
-from scrapy_rep.access import Access, Answer, Exchange, Limits, Outcome, Validators
+from scrapy_rep.protocol.access import Answer, Exchange, Limits, Outcome, Validators
+from scrapy_rep.protocol.answers import Access
 from tests.conformance import params
 from tests.fuzz.run import fuzz
 from tests.utils import fields
@@ -179,7 +180,9 @@ def test_codings_on_several_lines():
 
 def test_whatever_is_raised_is_a_fault_of_the_site(monkeypatch):
     error = ArithmeticError("raised")
-    monkeypatch.setattr("scrapy_rep.access.decode_body", Mock(side_effect=error))
+    monkeypatch.setattr(
+        "scrapy_rep.protocol.access.decode_body", Mock(side_effect=error)
+    )
     outcome = outcome_of(answer(Retry_After="7"))
     assert (outcome.access, outcome.fault, outcome.reason) == (AWAY, error, "raised")
     assert outcome.fields == {"retry-after": ["7"]}

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any
 
-from scrapy import Request, signals
-from scrapy.utils.misc import build_from_crawler, load_object
+from scrapy import signals
+from scrapy.utils.misc import load_object
 
 from scrapy_rep.engine.inner import Engine
 from scrapy_rep.engine.tools import OneForEachCrawler
@@ -15,32 +15,23 @@ from scrapy_rep.events.kinds import EVENTS
 from scrapy_rep.events.log import Log, tell_plainly
 from scrapy_rep.events.stream import Stream
 from scrapy_rep.events.waits import Waits
-from scrapy_rep.exceptions import SettingError
 from scrapy_rep.judging.ruling import Judge
 from scrapy_rep.judging.target import Agents, make_namer
 from scrapy_rep.pacing.keeper import Keeper
 from scrapy_rep.policies import Approval, Fetcher, Permissions, Policies
-from scrapy_rep.protocol.origins import robots_url
-from scrapy_rep.protocol.printable import describe_error, mask_uri
 from scrapy_rep.settings import Settings
-from scrapy_rep.store import Store
+from scrapy_rep.store import made_store
 
 if TYPE_CHECKING:
     from scrapy.crawler import Crawler
 
     from scrapy_rep.events.audit import Audit
+    from scrapy_rep.store import Store
 
 FLEET_SERVER = "scrapy_rep.frontier.redis_server.Server"
 FLEET_STORE = "scrapy_rep.frontier.redis_hosts.FleetStore"
 FLEET_BOOKINGS = "scrapy_rep.frontier.redis_hosts.FleetBookings"
 """Parts of a fleet, which few crawls are; they need redis."""
-STORES = {
-    "memory": "scrapy_rep.store.MemoryStore",
-    "sqlite": "scrapy_rep.store.sqlite.SqliteStore",
-}
-STORE_METHODS = [
-    name for name in vars(Store) if not name.startswith("_") and name != "from_crawler"
-]
 
 
 class Crawl(OneForEachCrawler):
@@ -83,31 +74,14 @@ class Crawl(OneForEachCrawler):
         """
         if self.settings.fleet is None:
             return None
-        try:
-            return load_object(FLEET_SERVER)(self)
-        except ImportError as error:
-            expected = f'to be used where scrapy_rep is installed with its extra "redis" ({error})'
-            raise SettingError("REP_FLEET", self.settings.fleet, expected) from error
+        return load_object(FLEET_SERVER)(self)
 
     @cached_property
     def store(self) -> Store:
         if self.settings.store is None and self.fleet is not None:
             kept: Store = load_object(FLEET_STORE)(self.fleet)
             return kept
-        name = self.settings.store
-        kind = store_kind(name)
-        try:
-            if isinstance(kind, type) and not issubclass(kind, Store):
-                # It has the methods, and now the defaults of those that it lacks.
-                kind = type(kind.__name__, (kind, Store), {})
-            made: Store = build_from_crawler(kind, self.crawler)
-            if missing := [name for name in STORE_METHODS if not hasattr(made, name)]:
-                raise TypeError(f"what it makes has no {', '.join(missing)}")
-            return made
-        except SettingError:
-            raise
-        except (ImportError, NameError, ValueError, TypeError, OSError) as error:
-            raise_wrong_store(name, error)
+        return made_store(self.settings.store, self.crawler)
 
     @cached_property
     def policies(self) -> Policies:
@@ -143,30 +117,10 @@ class Crawl(OneForEachCrawler):
         return enabled and kept and not unstated
 
     def _keep_pace(self, origin: str, interval: float) -> None:
-        host = self.keeper.host_of(Request(robots_url(origin)))
-        self.keeper.keep(host, origin, interval)
+        # By a method of this, so that whoever has the policies holds the crawl, too.
+        self.keeper.keep_at(origin, interval)
 
     async def _spider_closed(self, reason: str) -> None:
         await self.policies.close()
         if self.audit is not None:
             await self.audit.close(reason)
-
-
-def store_kind(name: Any) -> Any:
-    """Return what makes the store of REP_STORE; raises ``SettingError`` where nothing does."""
-    path = STORES.get(name, name) if isinstance(name, str) else name
-    try:
-        kind = load_object(path)
-        if not callable(kind):
-            raise TypeError(f"{type(kind).__name__!r} object is not callable")
-    except (ImportError, NameError, ValueError, TypeError) as error:
-        raise_wrong_store(name, error)
-    return kind
-
-
-def raise_wrong_store(name: Any, error: Exception) -> NoReturn:
-    fault = describe_error(error, str(name))
-    expected = f"{', '.join(STORES)} or the import path of a store ({fault})"
-    # Where the error may tell a secret, so may its traceback.
-    cause = error if mask_uri(str(name)) == str(name) else None
-    raise SettingError("REP_STORE", name, expected) from cause

@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field, fields
 from datetime import date, datetime
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -20,7 +21,7 @@ from scrapy_rep.engine.tools import OneForEachCrawler, at_prompt
 from scrapy_rep.exceptions import SettingError
 from scrapy_rep.protocol import GYM2008, MK1996, RFC9309, Dialect
 from scrapy_rep.protocol.decoding import MAX_SIZE
-from scrapy_rep.protocol.language import PACE_VALUES
+from scrapy_rep.protocol.language import DAY, PACE_VALUES
 from scrapy_rep.protocol.origins import HOST_NAME, host_in, origin_of
 from scrapy_rep.protocol.preferences import PURPOSES
 from scrapy_rep.protocol.printable import printable, shown
@@ -41,7 +42,6 @@ DIRECTIVES = ("disallow", *PACE_VALUES, "retry-after", "back-off")
 PAGE_RULES = ("nofollow", "noindex")
 FLAGS = {"true": True, "1": True, "false": False, "0": False}
 NO_TEXT = {*FLAGS, "none"}
-DAY = 86400.0
 FOREVER = 1e12
 """More seconds than anybody waits, and not too many for the whole milliseconds of Redis."""
 MiB = 2**20
@@ -50,8 +50,6 @@ LEAST_AND_MOST = (
     ("back_off_first", "back_off_max"),
     ("latency_delay_min", "latency_delay_max"),
 )
-LONGEST_AT_PROMPT = 5.0
-"""Seconds that a request may wait for its host even if REP_WAIT is off."""
 
 
 class WrongError(ValueError):
@@ -117,10 +115,14 @@ def path_or_uri(value: Any) -> Any:
     return str(value.absolute()) if is_path else text("a path or a URI")(value)
 
 
-SERVER_URL = text(
-    'a URL such as "redis://localhost:6379", or rediss:// with TLS',
-    *("redis://", "rediss://", "unix://"),
-)
+def server(value: Any) -> str | None:
+    expected = 'a URL such as "redis://localhost:6379", or rediss:// with TLS'
+    url: str | None = text(expected, "redis://", "rediss://", "unix://")(value)
+    if url is not None and find_spec("redis") is None:
+        raise WrongError(
+            'to be used where scrapy_rep is installed with its extra "redis"'
+        )
+    return url
 
 
 def one_of(choices: Collection[str]) -> Check:
@@ -390,7 +392,7 @@ class Settings(OneForEachCrawler):
     in a fleet with its requests."""
     store_path: str | None = setting(None, text())
     """The file of the SQLite store; None: robots.sqlite in JOBDIR."""
-    fleet: str | None = setting(None, SERVER_URL)
+    fleet: str | None = setting(None, server)
     """The Redis server or cluster by which workers share a crawl; None: one process."""
     fleet_lease: float = setting(8.0, seconds(">= 0.1", lambda found: found >= 0.1))
     """A worker that is silent for so long is taken for dead."""

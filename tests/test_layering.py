@@ -134,6 +134,13 @@ def test_no_imports_go_in_a_circle_not_even_inside_a_room():
 def test_the_house_is_no_larger_than_one_can_know():
     assert len(RANK) <= 22
     assert len(LAYERS) <= 10
+    arrows = {
+        (room(module), name.split(".")[1])
+        for module in set(FILES) - {"__init__"}
+        for name in imported(module)
+        if name.startswith("scrapy_rep.")
+    }
+    assert sum(room != other for room, other in arrows) <= 70
 
 
 def test_the_tree_of_exceptions_is_drawn():

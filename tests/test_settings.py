@@ -29,6 +29,13 @@ def test_no_setting_takes_whatever_is_given(name):
         read(**{name: object()})
 
 
+def test_a_fleet_needs_redis(monkeypatch):
+    monkeypatch.setattr("scrapy_rep.settings.find_spec", lambda name: None)
+    assert read(REP_FLEET="").fleet is None
+    with pytest.raises(SettingError, match=r'REP_FLEET is .* its extra "redis"'):
+        read(REP_FLEET="redis://localhost:9")
+
+
 def test_defaults_that_depend_on_other_settings():
     assert read(CONCURRENT_REQUESTS=1).fetch_concurrency == 1
     assert read(CONCURRENT_REQUESTS=100).fetch_concurrency == 50

@@ -27,7 +27,7 @@ from twisted.internet.defer import Deferred
 from scrapy_rep.policies import service
 from scrapy_rep.policies.sharing import FetchBound
 from scrapy_rep.protocol.answers import header_fields
-from scrapy_rep.settings import DAY
+from scrapy_rep.protocol.language import DAY
 from scrapy_rep.store import Store
 from tests.wire import STAMPED
 

@@ -21,7 +21,7 @@ from scrapy.utils.asyncio import create_looping_call
 from scrapy.utils.defer import deferred_from_coro, maybe_deferred_to_future
 
 from scrapy_rep.commands.terminal import URL_WANTED, Answer, Screen, complain
-from scrapy_rep.crawl import Crawl, store_kind
+from scrapy_rep.crawl import Crawl
 from scrapy_rep.engine.inner import hop_of
 from scrapy_rep.events.sink import storage_kind
 from scrapy_rep.exceptions import SettingError
@@ -33,7 +33,7 @@ from scrapy_rep.protocol.lint import notes_on_header
 from scrapy_rep.protocol.origins import origin_of, robots_url
 from scrapy_rep.protocol.preferences import TDM, WELL_KNOWN
 from scrapy_rep.settings import PACE_DIRECTIVES, Settings
-from scrapy_rep.store import Snapshot
+from scrapy_rep.store import Snapshot, store_kind
 from scrapy_rep.store.sqlite import FILE_NAME
 
 if TYPE_CHECKING:

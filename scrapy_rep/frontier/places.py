@@ -16,7 +16,7 @@ from scrapy_rep.events.waits import PACE
 from scrapy_rep.frontier.ledger import FIRST, LAST, HostQueue, Place
 from scrapy_rep.judging.ruling import PARKED
 from scrapy_rep.judging.target import EXEMPT_KEY, INSTEAD_KEY, SLOT_KEY, judged
-from scrapy_rep.settings import LONGEST_AT_PROMPT
+from scrapy_rep.pacing.hosts import LONGEST_AT_PROMPT
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

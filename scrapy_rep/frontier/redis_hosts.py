@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any
 from scrapy_rep.frontier.redis_server import AwayError
 from scrapy_rep.pacing.hosts import WELL, Health, early_of
 from scrapy_rep.pacing.keeper import ParkedError
+from scrapy_rep.protocol.language import DAY
 from scrapy_rep.protocol.origins import host_in
-from scrapy_rep.settings import DAY
 from scrapy_rep.store import Store, origin_of_key, pack, unpack
 
 if TYPE_CHECKING:

@@ -53,9 +53,9 @@ from scrapy_rep.judging.target import (
     leave_behind,
     note_origin,
 )
+from scrapy_rep.pacing.hosts import LONGEST_AT_PROMPT
 from scrapy_rep.pacing.keeper import OverBudgetError
 from scrapy_rep.policies import Known
-from scrapy_rep.settings import LONGEST_AT_PROMPT
 
 if TYPE_CHECKING:
     from scrapy import Request, Spider

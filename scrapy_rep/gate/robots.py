@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from functools import cached_property
+from time import time
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urljoin, urlsplit
 
 from scrapy import Request
+from scrapy.settings import Settings as ScrapySettings
 from scrapy.spiders import SitemapSpider
 from scrapy.utils.defer import deferred_from_coro, maybe_deferred_to_future
 from twisted.internet.defer import Deferred, DeferredQueue
@@ -14,12 +17,16 @@ from twisted.internet.defer import Deferred, DeferredQueue
 from scrapy_rep.crawl import Crawl
 from scrapy_rep.engine.tools import sleep
 from scrapy_rep.gate.pages import preferences_of, read_page
-from scrapy_rep.judging.ruling import UNREACHABLE
+from scrapy_rep.judging.ruling import UNREACHABLE, Judge
+from scrapy_rep.judging.target import Agents, Chooser
+from scrapy_rep.policies import Known
 from scrapy_rep.policies.sharing import END_CHECK_SECONDS
+from scrapy_rep.protocol import parse
 from scrapy_rep.protocol.access import some_origin_of
 from scrapy_rep.protocol.origins import origin_of, robots_url
 from scrapy_rep.protocol.preferences import combine
 from scrapy_rep.protocol.printable import mask_uri, without_user
+from scrapy_rep.settings import Settings
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable
@@ -30,7 +37,6 @@ if TYPE_CHECKING:
 
     from scrapy_rep.events.waits import Waiting
     from scrapy_rep.judging.ruling import Ruling
-    from scrapy_rep.policies import Known
     from scrapy_rep.protocol import Agent, Policy, Preferences, Verdict
 
     Answer = TypeVar("Answer")
@@ -198,6 +204,55 @@ def equip(crawler: Crawler) -> None:
 def has_robots_of_its_own(spider: Any) -> bool:
     own = getattr(spider, "robots", None)
     return own is not None and not isinstance(own, Robots)
+
+
+def robots_for(text: str | bytes, *, agent: Agent = "") -> Robots:
+    r"""Return what ``spider.robots`` is in a crawl whose sites all have *text* as robots.txt.
+
+    *agent* is a product token, a whole User-Agent, or a tuple of tokens, most wanted first;
+    "" is one that no robots.txt names. The robots.txt of every origin is known from the
+    first question on, nothing is fetched, and nothing waits. Settings have their defaults::
+
+        spider = ProductSpider()
+        spider.robots = robots_for("User-agent: *\nDisallow: /cart/", agent="ExampleBot")
+        assert list(spider.parse(page)) == [...]
+    """
+    parts: Any = _OneFile(parse(text), agent)
+    return Robots(lambda: parts)
+
+
+class _OneFile:
+    """All that ``Robots`` asks a crawl for: the *policy* of all origins, for one *agent*."""
+
+    is_judged = True
+
+    def __init__(self, policy: Policy, agent: Agent) -> None:
+        chosen = ScrapySettings({"ROBOTSTXT_USER_AGENT": agent, "USER_AGENT": ""})
+        settings = Settings.read(chosen)
+        self._policy = policy
+        self.policies = self.events = self  # of which Robots asks what is below
+        self.agents = Agents(Chooser(chosen), settings)
+        self.judge = Judge(settings)
+        self.waits: Any = SimpleNamespace(waiting=list)
+
+    def now(self) -> float:
+        return time()
+
+    def is_ending(self) -> bool:
+        return False
+
+    def peek(self, origin: str, page: object) -> Known:
+        return Known(origin, self._policy)
+
+    async def get(self, origin: str, page: object) -> Known:
+        return self.peek(origin, page)
+
+    def tell_user(self, sentence: str) -> None:
+        pass
+
+    def warn_user(self, sentence: str) -> None:
+        """What a crawl would warn of fails a test."""
+        raise AssertionError(sentence)
 
 
 def sitemap_urls(policy: Policy, url: str) -> tuple[str, ...]:

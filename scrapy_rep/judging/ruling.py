@@ -10,7 +10,7 @@ from enum import Enum
 from typing import TYPE_CHECKING, NamedTuple
 
 from scrapy_rep.exceptions import HostRefused, RobotsForbidden, RobotsUnreachable
-from scrapy_rep.pacing.hosts import FREE, pace_of
+from scrapy_rep.pacing.hosts import FREE, LONGEST_AT_PROMPT, pace_of
 from scrapy_rep.policies.agreed import Permissions
 from scrapy_rep.protocol import Verdict
 from scrapy_rep.protocol.preferences import (
@@ -20,7 +20,7 @@ from scrapy_rep.protocol.preferences import (
     WELL_KNOWN,
 )
 from scrapy_rep.protocol.printable import duration
-from scrapy_rep.settings import LONGEST_AT_PROMPT, PACE_DIRECTIVES
+from scrapy_rep.settings import PACE_DIRECTIVES
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -16,7 +16,7 @@ from time import monotonic
 from typing import TYPE_CHECKING, NamedTuple
 from weakref import ReferenceType, WeakKeyDictionary, ref
 
-from scrapy_rep.settings import DAY
+from scrapy_rep.protocol.language import DAY
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -28,6 +28,8 @@ if TYPE_CHECKING:
 
 TOO_MANY_REQUESTS, SERVICE_UNAVAILABLE = 429, 503
 """The statuses by which a site refuses (RFC 6585 4, RFC 9110 15.6.4)."""
+LONGEST_AT_PROMPT = 5.0
+"""Seconds that a request may wait for its host even if REP_WAIT is off."""
 PAUSE_JITTER = 0.1
 """The part by which a pause varies: hosts that failed together shall not be asked together."""
 ONE_AT_A_TIME_GAP = 0.001

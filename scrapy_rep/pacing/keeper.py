@@ -10,19 +10,17 @@ from typing import TYPE_CHECKING, Any
 from weakref import ref
 
 from scrapy.exceptions import IgnoreRequest
-from scrapy.http import Response
+from scrapy.http import Request, Response
 from scrapy.utils.defer import deferred_from_coro
 
 from scrapy_rep.engine.inner import hop_of
 from scrapy_rep.engine.tools import sleep
 from scrapy_rep.exceptions import NotNow, StillParked
-from scrapy_rep.pacing.hosts import HOSTS, WELL, Health, early_of
-from scrapy_rep.settings import LONGEST_AT_PROMPT
+from scrapy_rep.pacing.hosts import HOSTS, LONGEST_AT_PROMPT, WELL, Health, early_of
+from scrapy_rep.protocol.origins import robots_url
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
-
-    from scrapy import Request
 
     from scrapy_rep.engine.inner import Departure, Engine, Outcome
     from scrapy_rep.settings import Settings
@@ -104,6 +102,9 @@ class Keeper:
             self.hosts.of(host).wishes[self._number, origin] = interval, monotonic()
         elif host and self.keeps_intervals:
             self.hosts.find(host).wishes.pop((self._number, origin), None)
+
+    def keep_at(self, origin: str, interval: float) -> None:
+        self.keep(self.host_of(Request(robots_url(origin))), origin, interval)
 
     def interval(self, host: str) -> float:
         record = self.hosts.by_name.get(host)

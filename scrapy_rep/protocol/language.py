@@ -225,7 +225,8 @@ NUMBER = r"(?a)\d+(?:\.\d*)?|\.\d+"
 RATE = r"(?ai)(\d{1,18})[ \t]*/[ \t]*(\d{1,18})[ \t]*([smhd]?)(?:[ \t]+(\S.*))?"
 # White space alone, as in "0200 0630", can only mean the hyphen.
 TIME_SPAN = r"(?a)(\d\d):?(\d\d)(?:[ \t]*-[ \t]*|[ \t]+)(\d\d):?(\d\d)"
-UNIT_SECONDS = {"": 1.0, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
+DAY = 86400.0
+UNIT_SECONDS = {"": 1.0, "s": 1.0, "m": 60.0, "h": 3600.0, "d": DAY}
 
 
 def crawl_delay(value: str) -> float | None:

@@ -6,9 +6,13 @@ import json
 import zlib
 from abc import ABC, abstractmethod
 from contextlib import nullcontext
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 
+from scrapy.utils.misc import build_from_crawler, load_object
+
+from scrapy_rep.exceptions import SettingError
 from scrapy_rep.protocol.decoding import MAX_SIZE
+from scrapy_rep.protocol.printable import describe_error, mask_uri
 
 if TYPE_CHECKING:
     from contextlib import AbstractAsyncContextManager
@@ -193,6 +197,54 @@ class MemoryStore(Store):
 
     async def close(self) -> None:
         pass
+
+
+# Chosen by REP_STORE
+
+STORES = {
+    "memory": "scrapy_rep.store.MemoryStore",
+    "sqlite": "scrapy_rep.store.sqlite.SqliteStore",
+}
+STORE_METHODS = [
+    name for name in vars(Store) if not name.startswith("_") and name != "from_crawler"
+]
+
+
+def store_kind(name: Any) -> Any:
+    """Return what makes the store of REP_STORE; raises ``SettingError`` where nothing does."""
+    path = STORES.get(name, name) if isinstance(name, str) else name
+    try:
+        kind = load_object(path)
+        if not callable(kind):
+            raise TypeError(f"{type(kind).__name__!r} object is not callable")
+    except (ImportError, NameError, ValueError, TypeError) as error:
+        _raise_wrong(name, error)
+    return kind
+
+
+def made_store(name: Any, crawler: Crawler) -> Store:
+    """Return the store of REP_STORE for *crawler*; raises ``SettingError`` if it cannot be had."""
+    kind = store_kind(name)
+    try:
+        if isinstance(kind, type) and not issubclass(kind, Store):
+            # It has the methods, and now the defaults of those that it lacks.
+            kind = type(kind.__name__, (kind, Store), {})
+        made: Store = build_from_crawler(kind, crawler)
+        if missing := [name for name in STORE_METHODS if not hasattr(made, name)]:
+            raise TypeError(f"what it makes has no {', '.join(missing)}")
+    except SettingError:
+        raise
+    except (ImportError, NameError, ValueError, TypeError, OSError) as error:
+        _raise_wrong(name, error)
+    return made
+
+
+def _raise_wrong(name: Any, error: Exception) -> NoReturn:
+    fault = describe_error(error, str(name))
+    expected = f"{', '.join(STORES)} or the import path of a store ({fault})"
+    # Where the error may tell a secret, so may its traceback.
+    cause = error if mask_uri(str(name)) == str(name) else None
+    raise SettingError("REP_STORE", name, expected) from cause
 
 
 # As octets, for a file or a server: zlib's form of a line of JSON and the body. Other programs

@@ -17,8 +17,9 @@ from scrapy.utils.project import data_path
 
 from scrapy_rep.engine.tools import wait_for
 from scrapy_rep.exceptions import SettingError
+from scrapy_rep.protocol.language import DAY
 from scrapy_rep.protocol.printable import describe_error
-from scrapy_rep.settings import DAY, DEFAULTS, Settings
+from scrapy_rep.settings import DEFAULTS, Settings
 from scrapy_rep.store import Store, pack, unpack
 
 if TYPE_CHECKING:

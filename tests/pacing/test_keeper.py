@@ -13,8 +13,7 @@ from scrapy_rep.crawl import Crawl
 from scrapy_rep.engine.inner import ROBOTS_HOP, Departure
 from scrapy_rep.exceptions import NotNow, StillParked
 from scrapy_rep.pacing import hosts, keeper
-from scrapy_rep.pacing.hosts import Asking, Health
-from scrapy_rep.settings import LONGEST_AT_PROMPT
+from scrapy_rep.pacing.hosts import LONGEST_AT_PROMPT, Asking, Health
 from tests.utils import coroutine_test, make_crawler
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import sys
+import traceback
 from contextlib import suppress
 from functools import cache
 from importlib import import_module
@@ -202,6 +203,14 @@ def pytest_runtest_call(item: pytest.Item) -> Iterator[None]:
         Inside.test = ""
 
 
+def is_of_a_check(error: BaseException | None) -> bool:
+    """Tell whether a check of a test raised *error*: Scrapy only logs what a spider raises."""
+    if isinstance(error, AssertionError):
+        (*_, last) = traceback.extract_tb(error.__traceback__)
+        return Path(last.filename).is_relative_to(Path(__file__).parent)
+    return isinstance(error, pytest.fail.Exception)
+
+
 @pytest.fixture(autouse=True)
 def no_unhandled_failures(
     request: pytest.FixtureRequest, caplog: pytest.LogCaptureFixture
@@ -228,8 +237,14 @@ def no_unhandled_failures(
         for record in caplog.get_records("call")
         if record.name == "asyncio" and record.levelname == "ERROR"
     ]
+    checks = [
+        record.getMessage()
+        for record in caplog.get_records("call")
+        if record.exc_info and is_of_a_check(record.exc_info[1])
+    ]
     assert not failures
     assert not tasks
+    assert not checks
 
 
 @pytest.fixture(autouse=True)

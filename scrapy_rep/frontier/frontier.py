@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 FULL_RECHECKS_PER_POP = 2
 TOLD_ELSEWHERE = frozenset({ASKED, PACE, UNREACHABLE})
 """After these waits the log has no line that the host goes on."""
+AFTER_FAULT_SECONDS, FAULT = 5.0, "a look at it failed"
 SWEEP_SECONDS = 0.03
 
 
@@ -130,7 +131,17 @@ class Frontier:
     def _pop_due(self) -> Request | None:
         while self.due and self._ledger.is_ready:
             queue = self.due.popleft()
-            if queue.where == "due" and (request := self._pop_from(queue)) is not None:
+            if queue.where != "due":
+                continue
+            try:
+                request = self._pop_from(queue)
+            except (
+                Exception
+            ):  # which the engine tells; nobody else would look at it again
+                if queue.where == "due":
+                    self._park(queue, AFTER_FAULT_SECONDS, FAULT)
+                raise
+            if request is not None:
                 return request
         return None
 

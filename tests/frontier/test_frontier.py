@@ -14,6 +14,7 @@ from twisted.internet.defer import Deferred
 from scrapy_rep.engine.inner import slot_clock
 from scrapy_rep.frontier import frontier as frontier_module
 from scrapy_rep.frontier import places, sqlite
+from scrapy_rep.frontier.places import Permits
 from scrapy_rep.judging.ruling import SEND, Action, Judge, Ruling, because
 from scrapy_rep.policies import Policies
 from tests.frontier.waiting import (
@@ -33,6 +34,19 @@ async def test_hosts_take_turns(waiting):
         for host in "abc":
             waiting.push(request(host, number))
     assert [url[7] for url in await waiting.all_of()] == list("abc") * 4
+
+
+@waits()
+async def test_a_fault_holds_a_host_up_and_loses_nothing(waiting, monkeypatch):
+    monkeypatch.setattr(frontier_module, "AFTER_FAULT_SECONDS", 0.0)
+    for number in range(2):
+        waiting.push(request("a", number))
+    for name in ("hold_of", "slot_left"):
+        with monkeypatch.context() as broken:
+            broken.setattr(Permits, name, lambda *args: 1 / 0)
+            with pytest.raises(ZeroDivisionError):
+                await waiting.pop()
+    assert len(await waiting.all_of()) == 2
 
 
 @waits(CONCURRENT_REQUESTS_PER_DOMAIN=2)

@@ -135,11 +135,8 @@ class Frontier:
                 continue
             try:
                 request = self._pop_from(queue)
-            except (
-                Exception
-            ):  # which the engine tells; nobody else would look at it again
-                if queue.where == "due":
-                    self._park(queue, AFTER_FAULT_SECONDS, FAULT)
+            except Exception:
+                self._note_fault(queue)
                 raise
             if request is not None:
                 return request
@@ -291,12 +288,23 @@ class Frontier:
                 queue = waiting.popleft()
                 if queue.where != "full":
                     continue
-                if self._permits.slot_left(queue) < inf:
+                if self._may_have_a_place(queue):
                     self._put(queue, "due")
                     break
                 waiting.append(queue)
             if waiting:
                 self.full[slot] = waiting
+
+    def _may_have_a_place(self, queue: HostQueue) -> bool:
+        try:
+            return self._permits.slot_left(queue) < inf
+        except Exception:  # noqa: BLE001 - the look at it will raise, and is told
+            return True
+
+    def _note_fault(self, queue: HostQueue) -> None:
+        """Have *queue* looked at again after what the engine tells: nobody else would."""
+        if queue.where in {"due", "asked"}:
+            self._park(queue, AFTER_FAULT_SECONDS, FAULT)
 
     def _note(self, place: Place, held: tuple[float, str] | Where | None) -> None:
         """Note what *place* waits for; tell the ledger of that, and the log that it goes on."""
@@ -332,22 +340,28 @@ class Frontier:
             if queue.where != "unknown":
                 continue
             queue.where = "asked"
-            for place in queue.places:
-                if permits.hold_of(place) == "unknown":
-                    self._ask(place, policies.ask)
-                    if len(queue.places) > 1:
-                        self._make_due(queue)  # another place may go meanwhile
-                    break
-            else:  # known by now
-                self._make_due(queue)
+            try:
+                self._ask_for(queue, policies.ask)
+            except Exception:
+                self._note_fault(queue)
+                raise
+
+    def _ask_for(self, queue: HostQueue, ask: Callable[..., Deferred[Any]]) -> None:
+        for place in queue.places:
+            if self._permits.hold_of(place) == "unknown":
+                self._ask(place, ask)
+                if len(queue.places) > 1:
+                    self._make_due(queue)  # another place may go meanwhile
+                return
+        self._make_due(queue)  # known by now
 
     def _ask(self, place: Place, ask: Callable[..., Deferred[Any]]) -> None:
         page = self.places.next_of(place) or place.page()
         assert page is not None
         assert place.key is not None
+        asking = ask(place.key[0] or "", page, ahead=True)
         self._asked += 1
         place.asked = True
-        asking = ask(place.key[0] or "", page, ahead=True)
 
         def answered(_: object) -> None:
             self._asked -= 1

@@ -36,16 +36,24 @@ async def test_hosts_take_turns(waiting):
     assert [url[7] for url in await waiting.all_of()] == list("abc") * 4
 
 
-@waits()
+@waits(CONCURRENT_REQUESTS_PER_DOMAIN=1)
 async def test_a_fault_holds_a_host_up_and_loses_nothing(waiting, monkeypatch):
     monkeypatch.setattr(frontier_module, "AFTER_FAULT_SECONDS", 0.0)
-    for number in range(2):
+    for number in range(3):
         waiting.push(request("a", number))
-    for name in ("hold_of", "slot_left"):
+
+    async def fails(name):
         with monkeypatch.context() as broken:
             broken.setattr(Permits, name, lambda *args: 1 / 0)
             with pytest.raises(ZeroDivisionError):
                 await waiting.pop()
+
+    await fails("hold_of")
+    await fails("slot_left")
+    assert await waiting.pop() is not None
+    assert await waiting.pop() is None  # its slot is full
+    await fails("slot_left")
+    waiting.end_all()
     assert len(await waiting.all_of()) == 2
 
 

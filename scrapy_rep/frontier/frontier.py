@@ -10,6 +10,8 @@ from random import randrange
 from time import monotonic
 from typing import TYPE_CHECKING, Any
 
+from twisted.internet.defer import CancelledError
+
 from scrapy_rep.engine.tools import Alarm
 from scrapy_rep.events.kinds import GoesOn, PutOff
 from scrapy_rep.events.waits import ASKED, PACE, TURN, Held
@@ -21,6 +23,7 @@ if TYPE_CHECKING:
 
     from scrapy import Request, Spider
     from twisted.internet.defer import Deferred
+    from twisted.python.failure import Failure
 
     from scrapy_rep.crawl import Crawl
     from scrapy_rep.frontier.ledger import Entry, HostQueue, Ledger, Place, Where
@@ -363,7 +366,7 @@ class Frontier:
         self._asked += 1
         place.asked = True
 
-        def answered(_: object) -> None:
+        def answered(found: object) -> object:
             self._asked -= 1
             # If the answer must not be kept, or is forgotten before the host is due, asking
             # again would send requests for robots.txt and nothing else.
@@ -371,8 +374,14 @@ class Frontier:
             if place.queue.where != "gone":
                 self._make_due(place.queue)
             self.wake()
+            return found
 
-        asking.addBoth(answered)
+        def failed(failure: Failure) -> None:
+            if failure.check(CancelledError) is None:  # else the crawl ends
+                about = f"Asking for the robots.txt of {place.host} failed"
+                self._events.tell_failure(about, failure.value)
+
+        asking.addBoth(answered).addErrback(failed)
 
     def is_all_promised(self) -> bool:
         """Tell whether the engine need not ask: each free place is promised to a request here whose

@@ -228,7 +228,9 @@ async def test_a_place_that_must_wait_holds_no_other(
 
 
 @waits(ROBOTSTXT_OBEY=True)
-async def test_policies_that_are_not_known_are_asked_for_ahead(waiting, monkeypatch):
+async def test_policies_that_are_not_known_are_asked_for_ahead(
+    waiting, monkeypatch, caplog
+):
     asked: dict[str, Deferred[None]] = {}
 
     def ask(self: Any, origin: str, page: Request, *, ahead: bool) -> Deferred[None]:
@@ -245,6 +247,9 @@ async def test_policies_that_are_not_known_are_asked_for_ahead(waiting, monkeypa
     assert_each_in_one_place(waiting.frontier)
     asked["http://b.example"].callback(None)
     assert numbers(await waiting.all_of()) == [1]  # the gate will ask, if need be
+    asked["http://c.example"].errback(ZeroDivisionError())
+    assert "Asking for the robots.txt of c.example failed" in caplog.text
+    assert numbers(await waiting.all_of()) == [2]
     await waiting.close()
 
 

@@ -37,7 +37,7 @@ from scrapy.core import downloader as scrapys
 from scrapy.utils.defer import deferred_from_coro
 from twisted.internet.defer import CancelledError
 
-from scrapy_rep.engine.tools import OneForEachCrawler
+from scrapy_rep.engine.tools import OneForEachCrawler, sleep
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
@@ -92,6 +92,8 @@ CUT_OFF: tuple[type[BaseException], ...] = (
 """How a download ends that was broken off."""
 NOWHERE: frozenset[Request] = frozenset()
 SLOT, HOST = "slot", "host"
+TURN_UNUSED_SECONDS = 0.5
+"""After so long a turn that a request has, but does not use, goes to what it may wait for."""
 UNLIMITED = 100
 """Requests at a time, where there is no limit."""
 # What Slot.lastseen is told by: the wall clock before Scrapy 2.16.
@@ -161,6 +163,8 @@ class Starts(OneForEachCrawler):
         self.on_headers: list[Listener] = []
         """Called when the headers of an answer have come, after ``follow_headers``."""
         self._under_way: dict[Request, Departure] = {}
+        self._within: WeakKeyDictionary[Request, Departure] = WeakKeyDictionary()
+        """Requests that others wait for at the gate, and these others."""
         self._answered: dict[str, Headers] = {}
         """Origins, and the headers of their last answers: a connection may have been kept."""
         self._is_at_gate = False
@@ -236,7 +240,11 @@ class Starts(OneForEachCrawler):
     # Where the user has another downloader
 
     async def start_at_gate(self, request: Request) -> None:
-        """Wait until *request* may start. It is over when it leaves the downloader."""
+        """Wait until *request* may start. It is over when it leaves the downloader.
+
+        A middleware behind the gate may send it on behalf of a request that has its turn, and
+        waits for the answer: then the turn goes to *request*, and comes back after it.
+        """
         if not self._is_at_gate:
             self._is_at_gate = True
             engine: Any = self._crawler.engine
@@ -248,16 +256,37 @@ class Starts(OneForEachCrawler):
             connect(self._forget_replaced, signals.request_scheduled)
             self.follow_headers()
         self._forget_replaced()
-        await self._wait(Departure(request))
+        before = _at_gate.get()
+        if before is not None and await self._stays(before):
+            self._end(before, None)
+            self._within[request] = before
+        departure = Departure(request)
+        await self._wait(departure)
+        _at_gate.set(departure)
 
-    def end_at_gate(self, request: Request, outcome: Response | Exception) -> None:
+    async def _stays(self, departure: Departure) -> bool:
+        """Tell whether *departure*, which has its turn, is not sent for some time."""
+        until = monotonic() + TURN_UNUSED_SECONDS
+        while self._under_way.get(departure.request) is departure:
+            if departure.is_sent:
+                return False
+            if monotonic() > until:
+                return True
+            await sleep(TURN_UNUSED_SECONDS / 10)
+        return False
+
+    async def end_at_gate(
+        self, request: Request, outcome: Response | Exception
+    ) -> None:
         """Note that *outcome* came to the gate, from the downloader or a middleware."""
         departure = self._under_way.get(request)
-        if departure is None:  # that was told, or it was never sent
-            return
-        if not departure.is_sent and not self._signals_starts:
-            self._note_start(departure)
-        self._end(departure, outcome if departure.is_sent else None)
+        if departure is not None:  # else that was told, or it was never sent
+            if not departure.is_sent and not self._signals_starts:
+                self._note_start(departure)
+            self._end(departure, outcome if departure.is_sent else None)
+        before = self._within.pop(request, None)
+        if before is not None:
+            await self._wait(before)
 
     def _reached(self, request: Request) -> None:
         departure = self._under_way.get(request)
@@ -282,6 +311,10 @@ class Starts(OneForEachCrawler):
         for request, departure in list(self._under_way.items()):
             if request not in engine.downloader.active:
                 self._end(departure, None)
+
+
+_at_gate: ContextVar[Departure | None] = ContextVar("rep_at_gate", default=None)
+"""The request whose way leads from the gate to the downloader, for what its middlewares send."""
 
 
 def _ignore(departure: Departure) -> None:

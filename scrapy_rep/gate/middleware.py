@@ -368,12 +368,12 @@ class WaitingMiddleware(RepMiddleware):
             await self._engine.starts.start_at_gate(request)
         return instead
 
-    def process_response(self, request: Request, response: Response) -> Response:
-        self._engine.starts.end_at_gate(request, response)
+    async def process_response(self, request: Request, response: Response) -> Response:
+        await self._engine.starts.end_at_gate(request, response)
         return response
 
-    def process_exception(
+    async def process_exception(  # type: ignore[override]
         self, request: Request, exception: Exception
     ) -> Request | None:
-        self._engine.starts.end_at_gate(request, exception)
+        await self._engine.starts.end_at_gate(request, exception)
         return super().process_exception(request, exception)

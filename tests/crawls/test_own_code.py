@@ -403,6 +403,30 @@ async def test_with_nothing_of_ours_it_is_refused_rather_than_wait_for_ever(capl
     assert crawler.stats.get_value("rep/forbidden/on_the_way") == 1
 
 
+@pytest.mark.invariant2
+@pytest.mark.invariant6
+@pytest.mark.parametrize(
+    "downloader", ["scrapy_rep.Downloader", "scrapy.core.downloader.Downloader"]
+)
+@coroutine_test
+async def test_a_page_that_has_its_turn_may_wait_for_others_of_its_host(downloader):
+    class TwoBefore(Token):
+        async def process_request(self, request):
+            if not request.url.endswith(("/token", "/robots.txt")):
+                for _ in range(2):
+                    self.token = None
+                    await super().process_request(request)
+
+    settings = {"DOWNLOADER_MIDDLEWARES": {TwoBefore: 543}, "DOWNLOADER": downloader}
+    with Site({"/robots.txt": "User-agent: *\nCrawl-delay: 0.2\n"}) as site:
+        settings |= {"REP_HOST_BUDGET": 6}
+        played = await play(site, settings, ["/a", "/b"])
+        assert site.count("/token") == 4
+        assert sorted({*site.paths}) == ["/a", "/b", "/robots.txt", "/token"]
+        assert min(site.gaps()) >= 0.2
+    assert not played.of(Refused)
+
+
 @pytest.mark.parametrize(
     ("scheduler", "by_media"),
     [("scrapy_rep.Scheduler", True), (SCRAPYS, True), (SCRAPYS, False)],

@@ -121,7 +121,7 @@ class Keeper:
         if not interval:
             return 0.0
         record = self.hosts.of(host)
-        left = record.may_start_in(interval, monotonic(), self._began)
+        left = max(0.0, record.may_start_in(interval, monotonic(), self._began))
         if behind and record.line:
             left += len(record.line) * interval
         return max(0.0, left - self._early(interval))

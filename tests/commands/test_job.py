@@ -12,6 +12,7 @@ from contextlib import closing
 import pytest
 
 from scrapy_rep.frontier.job_file import FILE_NAME, Changes, JobFile
+from scrapy_rep.frontier.sqlite import summary
 from tests.commands.cli import TIMEOUT, command, environment, robots
 from tests.commands.test_transcript import run
 from tests.forking import Forked
@@ -55,6 +56,11 @@ $ scrapy robots job . --json
 
 def test_what_waits_by_host(job):
     assert run(TOLD, job) == TOLD
+
+
+def test_a_job_in_which_nothing_waits(tmp_path):
+    with closing(JobFile(tmp_path)) as file:
+        assert summary(file) == f"Nothing waits in the job in {tmp_path}"
 
 
 @pytest.mark.parametrize("damage", ["damaged", "of a later version"])

@@ -85,6 +85,16 @@ async def test_spellings_of_a_robots_txt(written, spelt):
     assert seen == ["/robots.txt", "/map.xml", "/a"]
 
 
+@pytest.mark.parametrize("names", ["", NAMES_ONE])
+@coroutine_test
+async def test_who_names_no_sitemap_is_told_of(names, caplog):
+    site = mapped(names)
+    with caplog.at_level("INFO"):
+        await followed(site)
+    told = f"{site.url('/robots.txt')} names no sitemap" in caplog.text
+    assert told is not bool(names)
+
+
 @coroutine_test
 async def test_other_entries_are_scrapys():
     site = mapped(DISALLOW_P)

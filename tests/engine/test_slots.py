@@ -6,10 +6,11 @@ from types import SimpleNamespace
 
 import pytest
 from scrapy import Request
+from scrapy.http import Headers
 
 from scrapy_rep import Downloader
 from scrapy_rep.crawl import Crawl
-from scrapy_rep.engine.inner import slot_clock
+from scrapy_rep.engine.inner import may_send_again, slot_clock
 from tests.frontier.waiting import in_a_crawl
 from tests.utils import make_crawler
 
@@ -86,3 +87,20 @@ async def test_what_the_engine_is_done_with(crawler):
     assert engine.done_with(requests) == [over]
     scrapys.downloader.active.discard(downloaded)
     scrapys.scraper.slot.active.discard(scraped)
+
+
+@pytest.mark.parametrize(
+    ("request_", "before", "may"),
+    [
+        (Request("http://a/"), {}, True),
+        (Request("http://a/"), {"Connection": "keep-alive"}, True),
+        (Request("http://a/"), {"Connection": "Close"}, False),
+        (Request("http://a/", method="POST"), {}, False),
+        (Request("http://a/", body="x"), {}, False),
+        (Request("http://a/", meta={"download_latency": 0.1}), {}, False),
+    ],
+)
+def test_what_a_kept_connection_has_not_answered(request_, before, may):
+    lost = type("ResponseNeverReceived", (Exception,), {})()
+    assert may_send_again(request_, lost, Headers(before)) is may
+    assert not may_send_again(request_, Exception(), Headers(before))

@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 import sqlite3
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from time import time
 
 import pytest
 
 from scrapy_rep.exceptions import JobError
-from scrapy_rep.frontier import job_file
+from scrapy_rep.frontier import job_file, sqlite
 from scrapy_rep.frontier.job_file import FILE_NAME, Changes, JobFile
+from scrapy_rep.pacing.hosts import HOSTS
 from tests.frontier.waiting import in_a_file, numbers, request, waits
 
 REQUESTS = 3000
@@ -93,6 +96,14 @@ def test_a_newer_version(tmp_path):
     with pytest.raises(JobError, match="has schema version 2, this version"):
         JobFile(tmp_path)
     assert path.exists()
+
+
+def test_when_hosts_were_asked_last_outlives_a_run(tmp_path, monkeypatch):
+    monkeypatch.setattr(HOSTS, "last_starts", lambda: {"a.example": 60.0})
+    with closing(JobFile(tmp_path)) as file:
+        sqlite.end(file)
+        ((kept,),) = file.rows("SELECT value FROM facts WHERE name = 'last starts'")
+    assert time() - json.loads(kept)["a.example"] == pytest.approx(60, abs=5)
 
 
 class AtOnce(ThreadPoolExecutor):

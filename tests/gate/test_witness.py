@@ -19,6 +19,7 @@ from scrapy import Request
 from scrapy_rep import RepMiddleware
 from scrapy_rep.crawl import Crawl
 from scrapy_rep.exceptions import RobotsRefused
+from scrapy_rep.gate import evidence as witness
 from scrapy_rep.gate.evidence import EVIDENCE
 from tests.audits import digest, of_type, records_of
 from tests.snapshots import snapshot_of
@@ -222,6 +223,28 @@ async def test_a_file_that_is_made_to_fill_memory():
         assert found["rule"].startswith("Disallow: /***")
         assert len(found["rule"]) == len(found["reason"]) == 500
         assert found["group"] == [f"bot{number}" for number in range(20)]
+
+
+@pytest.mark.invariant5
+@coroutine_test
+async def test_decisions_are_kept_up_to_a_number(monkeypatch):
+    monkeypatch.setattr(witness, "MAX_DECISIONS", 10)
+    made: list[Any] = []
+
+    class Noted(witness.Witness):
+        def __init__(self, *args: Any) -> None:
+            super().__init__(*args)
+            made.append(self)
+
+    monkeypatch.setattr(witness, "Witness", Noted)
+    rules = "".join(f"Disallow: /{n}/\n" for n in range(30))
+    gate = Gate(fetched(f"User-agent: *\n{rules}"))
+    kept = []
+    for number in range(30):
+        await gate.judge(f"/{number}/")
+        kept.append(sum(len(each.decisions) for each in made[0]._wishes.values()))
+    assert 5 < max(kept) <= 10
+    assert max(kept[-10:]) > 5
 
 
 @coroutine_test

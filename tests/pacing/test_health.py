@@ -26,7 +26,8 @@ def test_what_was_in_flight_is_no_news():
         assert health.after_failure(started, None, 1006, 5.0, 300.0) == health
         assert health.after_success(started) == health
     assert health.after_failure(1005, None, 1006, 5.0, 300.0).level == 2
-    assert health.after_success(1005).level == 0
+    well = health.after_success(1005)
+    assert (well.level, well.served) == (0, 1)
 
 
 def test_successes_forgive_by_steps():

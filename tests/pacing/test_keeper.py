@@ -22,12 +22,19 @@ class Engine:
 
     ending = False
     woken = 0
+    most_of_a_slot = 1
 
     def is_ending(self):
         return self.ending
 
     def wake(self):
         self.woken += 1
+
+    def lend(self, places):
+        pass
+
+    def step_out(self, departure):
+        return lambda: None
 
 
 @pytest.fixture
@@ -147,6 +154,15 @@ def test_the_slowest_wish_counts_until_it_is_taken_back(kept, clock):
     assert kept.interval("a") == 60  # a host in trouble is asked slowly all the same
 
 
+def test_who_waits_in_the_downloader_comes_first(kept, clock):
+    kept.keep("a", "http://a.example", 5.0)
+    clock.now += 60
+    assert kept.pace_left("a") == 0
+    waits = Departure(Request("http://a.example/"))
+    kept.hosts.of("a").join_line(waits)
+    assert (kept.pace_left("a"), kept.pace_left("a", behind=False)) == (5, 0)
+
+
 def test_the_refusal_can_be_pickled():
     error = pickle.loads(pickle.dumps(StillParked("http://a.example/", 5.0)))
     assert (error.url, error.seconds) == ("http://a.example/", 5.0)
@@ -181,3 +197,19 @@ def test_who_waits_leaves_its_place_to_others_once_there_is_one():
     asking.make_way = lambda: left.append(1)
     departure.step_aside()
     assert left == [1]
+
+
+@coroutine_test
+async def test_a_wait_that_is_broken_off_costs_no_budget(clock):
+    crawler = make_crawler(REP_HOST_BUDGET=2)
+    kept = Crawl.of(crawler).keeper
+    engine: Any = Engine()
+    engine.ending = True
+    kept.hosts, kept._engine = hosts.Hosts(), engine
+    kept.park("a.example", 60)
+    for _ in range(3):
+        granted: Any = kept._grant(Departure(Request("http://a.example/")))
+        with pytest.raises(StillParked):
+            await granted
+    assert not kept.is_used_up("a.example")
+    assert not kept._spent["a.example"]

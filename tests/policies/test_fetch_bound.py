@@ -88,6 +88,18 @@ async def test_who_takes_long_makes_way_as_soon_as_there_is_room(monkeypatch):
     assert (bound.prompt, bound.slow) == (0, 0)
 
 
+@coroutine_test
+async def test_an_answer_that_comes_late_restores_the_patience(monkeypatch):
+    bound = FetchBound(Places(), most=1, most_slow=1)  # type: ignore[arg-type]
+    bound.patience = 0.01
+    for patience in (0.08, 0.5, 0.5):
+        fetch = await bound.enter()
+        fetch._began -= 0.3
+        fetch.note_answer()
+        fetch.leave()
+        assert bound.patience == pytest.approx(patience)
+
+
 @in_a_crawl()
 async def test_a_fetch_that_waits_for_a_parked_host_is_broken_off_at_the_end(
     crawler, monkeypatch

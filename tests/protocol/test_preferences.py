@@ -335,3 +335,6 @@ def test_the_first_that_matches_holds_and_names_its_policy():
 @pytest.mark.parametrize("body", params("preferences", "tdmrep"))
 def test_what_is_no_rule_is_left_out(body):
     assert parse_tdmrep(body.encode("latin-1")) == ()
+    if body.endswith("]"):
+        more = body[:-1] + ', {"location": "/", "tdm-reservation": 1}]'
+        assert [each.location for each in parse_tdmrep(more)] == ["/"]

@@ -5,6 +5,7 @@ from __future__ import annotations
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
 from functools import partial
+from math import inf
 from time import monotonic
 from typing import TYPE_CHECKING, Any
 
@@ -206,7 +207,7 @@ class Policies:
                 since = await claims.enter_async_context(sharing.claim(likeness))
                 entering = claims.enter_async_context(self.store.claim(key))
                 others_asked = await entering
-            if others_asked:
+            if others_asked or since < inf:
                 newer, known = await self._recall(key, page)
                 if known is not None and self.now() < known.standing.ask_at:
                     return known

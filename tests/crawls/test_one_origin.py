@@ -171,6 +171,18 @@ async def test_crawls_that_start_and_end_at_different_times():
         assert site.count("/robots.txt") == 2
 
 
+@pytest.mark.invariant4
+@coroutine_test
+async def test_where_memory_has_no_room_for_it_the_store_tells_who_has_waited(tmp_path):
+    store: Any = {"REP_STORE": "sqlite", "REP_STORE_PATH": str(tmp_path / "robots")}
+    with Site({"/robots.txt": Reply(NO_P, after=0.2)}) as site:
+        crawlers = [make_crawler(REP_CACHE_BYTES=0, **store) for _ in range(3)]
+        urls = [site.url("/p"), site.url("/q")]
+        await at_once(*(crawl(each, urls=urls) for each in crawlers))
+        assert site.count("/robots.txt") == 1
+        assert (site.count("/p"), site.count("/q")) == (0, 3)
+
+
 @coroutine_test
 async def test_a_robots_txt_that_may_not_be_kept_serves_all_who_wait():
     reply = Reply(NO_P, headers={"Cache-Control": "no-store"}, after=0.2)

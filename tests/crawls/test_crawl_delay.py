@@ -134,6 +134,18 @@ async def test_retries_and_redirects_into_a_delayed_host():
 
 
 @pytest.mark.invariant2
+@coroutine_test
+async def test_a_host_whose_robots_txt_another_host_uses_is_delayed_from_then_on():
+    with Site() as quick, some_sites(1, DELAYED) as (slow,):
+        for path, location in ("/robots.txt", "/robots.txt"), ("/", "/page"):
+            there = {"Location": slow.url(location)}
+            quick.replies[path] = Reply(status=302, headers=there)
+        await crawled([quick.url("/")])
+    assert slow.paths == ["/robots.txt", "/robots.txt", "/page"]
+    assert min(gaps_between(slow.hits)) >= DELAY
+
+
+@pytest.mark.invariant2
 @pytest.mark.parametrize("kind", ["file", "image"])
 @coroutine_test
 async def test_media_of_a_delayed_host(kind, tmp_path):

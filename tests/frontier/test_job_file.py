@@ -69,6 +69,8 @@ def test_what_can_be_read_is_carried_over(page, pages, tmp_path, caplog):
         lost = REQUESTS - len(kept)
         told = f"{lost} requests are lost." if lost else "No request is lost."
         assert told in caplog.text
+        ((seen,),) = file.rows("SELECT count(*) FROM seen")
+        assert ("Fingerprints are" in caplog.text) is (seen < REQUESTS)
         assert f"It is now {FILE_NAME}.damaged-1." in caplog.text
         named = file.rows("SELECT name, waiting FROM places")
         assert named in ([("a.example", len(kept))], [("a damaged file 1", len(kept))])

@@ -24,6 +24,7 @@ from tests.utils import (
     crawl,
     crawled,
     make_crawler,
+    until,
 )
 
 DELAY = 0.2
@@ -136,11 +137,17 @@ async def test_retries_and_redirects_into_a_delayed_host():
 @pytest.mark.invariant2
 @coroutine_test
 async def test_a_host_whose_robots_txt_another_host_uses_is_delayed_from_then_on():
+    class ThenIts(Pages):
+        async def start(self):
+            first, then = self.requests()
+            yield first
+            await until(lambda: self.robots.policy(first.url) is not None)
+            yield then
+
     with Site() as quick, some_sites(1, DELAYED) as (slow,):
-        for path, location in ("/robots.txt", "/robots.txt"), ("/", "/page"):
-            there = {"Location": slow.url(location)}
-            quick.replies[path] = Reply(status=302, headers=there)
-        await crawled([quick.url("/")])
+        there = {"Location": slow.url("/robots.txt")}
+        quick.replies["/robots.txt"] = Reply(status=302, headers=there)
+        await crawled([quick.url("/"), slow.url("/page")], ThenIts)
     assert slow.paths == ["/robots.txt", "/robots.txt", "/page"]
     assert min(gaps_between(slow.hits)) >= DELAY
 

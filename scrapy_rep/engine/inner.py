@@ -155,6 +155,8 @@ class Starts(OneForEachCrawler):
         self._crawler = crawler
         self.granter: Callable[[Departure], Awaitable[None] | None] = _ignore
         """Called before each start; what it returns is awaited."""
+        self.host_of: Callable[[Request], str] = lambda request: ""
+        """Tells whose pace a request keeps."""
         self.on_start: list[Listener] = []
         """Called when a request is handed to its download handler."""
         self.on_over: list[Callable[[Departure, Outcome], object]] = []
@@ -257,15 +259,17 @@ class Starts(OneForEachCrawler):
             self.follow_headers()
         self._forget_replaced()
         before = _at_gate.get()
-        if before is not None and await self._stays(before):
+        if before is not None and await self._stays(before, self.host_of(request)):
             self._end(before, None)
             self._within[request] = before
         departure = Departure(request)
         await self._wait(departure)
         _at_gate.set(departure)
 
-    async def _stays(self, departure: Departure) -> bool:
-        """Tell whether *departure*, which has its turn, is not sent for some time."""
+    async def _stays(self, departure: Departure, host: str) -> bool:
+        """Tell whether *departure* has the turn of *host*, and is not sent for some time."""
+        if not departure.keeps_pace or departure.host != host:
+            return False
         until = monotonic() + TURN_UNUSED_SECONDS
         while self._under_way.get(departure.request) is departure:
             if departure.is_sent:

@@ -78,7 +78,7 @@ class Keeper:
         self._spent: Counter[str] = Counter()
         self._waits: Counter[str] = Counter()
         """How many requests of each host wait for a grant."""
-        engine.starts.granter = self._grant
+        engine.starts.granter, engine.starts.host_of = self._grant, host_of
         engine.starts.on_over.append(self._note_over)
 
     def share(self, bookings: Any) -> None:

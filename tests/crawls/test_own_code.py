@@ -14,6 +14,7 @@ from scrapy.http import HtmlResponse
 from scrapy.http.request import NO_CALLBACK
 
 from scrapy_rep import RobotsUnreachable
+from scrapy_rep.engine import inner
 from scrapy_rep.engine.inner import ROBOTS_HOP
 from scrapy_rep.events.kinds import OnTheWay, Refused, Sent
 from tests.play import harvest, play
@@ -425,6 +426,28 @@ async def test_a_page_that_has_its_turn_may_wait_for_others_of_its_host(download
         assert sorted({*site.paths}) == ["/a", "/b", "/robots.txt", "/token"]
         assert min(site.gaps()) >= 0.2
     assert not played.of(Refused)
+
+
+@coroutine_test
+async def test_a_page_keeps_its_turn_while_it_waits_for_another_host(monkeypatch):
+    monkeypatch.setattr(inner, "TURN_UNUSED_SECONDS", 10 * WITHIN)
+
+    class FromThere(Token):
+        async def process_request(self, request):
+            if request.url.startswith(site.origin) and ROBOTS_HOP not in request.meta:
+                there = scrapy.Request(f"{other.origin}/token")
+                await self.crawler.engine.download_async(there)
+
+    delayed = {"/robots.txt": "User-agent: *\nCrawl-delay: 0.2\n"}
+    with Site(delayed) as site, Site(delayed, host="127.0.0.2") as other:
+        crawler = make_crawler(
+            DOWNLOADER_MIDDLEWARES={FromThere: 543},
+            DOWNLOADER="scrapy.core.downloader.Downloader",
+        )
+        await crawl(crawler, WITHIN, urls=[site.url("/a"), site.url("/b")])
+        assert sorted(site.paths) == ["/a", "/b", "/robots.txt"]
+        assert other.count("/token") == 2
+        assert min(site.gaps(), default=1) >= 0.2
 
 
 @pytest.mark.parametrize(

@@ -18,7 +18,7 @@ from scrapy_rep.judging.target import EXEMPT_KEY, INSTEAD_KEY, Agents, Chooser
 from scrapy_rep.protocol import __version__, product_tokens
 from scrapy_rep.protocol.lint import notes_on_header
 from scrapy_rep.protocol.printable import counted, duration, mask_uri
-from scrapy_rep.settings import Settings, unknown_names
+from scrapy_rep.settings import Settings, unknown_names, whole_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -267,7 +267,10 @@ REFETCHES = (
 def mistakes_of(settings: BaseSettings, middlewares: Iterable[Any]) -> list[str]:
     """Return a sentence for each mistake in *settings*; *middlewares* are enabled classes."""
     parser = settings["ROBOTSTXT_PARSER"]
-    left_out = {int(each) for each in settings.getlist("HTTPCACHE_IGNORE_HTTP_CODES")}
+    left_out = set(LEAVE_ALONE)
+    if _never_asks_again(settings):  # else nobody reads the setting
+        name = "HTTPCACHE_IGNORE_HTTP_CODES"
+        left_out = {whole_of(name, each) for each in settings.getlist(name)}
     retried = {int(each) for each in settings.getlist("RETRY_HTTP_CODES")}
     table = {
         "Scrapy's RobotsTxtMiddleware is enabled as well: each robots.txt is fetched and "
@@ -286,7 +289,7 @@ def mistakes_of(settings: BaseSettings, middlewares: Iterable[Any]) -> list[str]
         "from the cache. Set HTTPCACHE_IGNORE_HTTP_CODES = "
         f"{sorted(left_out | LEAVE_ALONE | retried)}, and, if the cache was used before, "
         'HTTPCACHE_DIR = "httpcache-2", as the old one may have such answers': (
-            _never_asks_again(settings) and not left_out >= LEAVE_ALONE
+            not left_out >= LEAVE_ALONE
         ),
     }
     return [*unknown_names(settings), *_that_hold(table)]

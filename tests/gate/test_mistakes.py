@@ -8,7 +8,7 @@ import pytest
 from scrapy.downloadermiddlewares.robotstxt import RobotsTxtMiddleware
 from scrapy.settings import Settings
 
-from scrapy_rep import RepMiddleware
+from scrapy_rep import RepMiddleware, SettingError
 from scrapy_rep.gate import holding
 from scrapy_rep.gate.holding import (
     MetaKeys,
@@ -49,6 +49,7 @@ LEAVES_OUT = "HTTPCACHE_IGNORE_HTTP_CODES"
         ({**CACHE, LEAVES_OUT: [429]}, [], KEEPS),
         (ASKS_AGAIN, [], []),
         ({"HTTPCACHE_ENABLED": False}, [], []),
+        ({"HTTPCACHE_ENABLED": False, LEAVES_OUT: ["x"]}, [], []),
     ],
 )
 def test_mistakes_in_settings(settings, middlewares, said):
@@ -61,6 +62,11 @@ def test_the_codes_that_a_cache_should_leave_out():
     given = {**CACHE, "HTTPCACHE_IGNORE_HTTP_CODES": [404], "RETRY_HTTP_CODES": ["500"]}
     (said,) = mistakes_of(Settings(given), [])
     assert "HTTPCACHE_IGNORE_HTTP_CODES = [404, 429, 500, 503]," in said
+
+
+def test_a_code_that_is_none():
+    with pytest.raises(SettingError, match=f"{LEAVES_OUT} is 'x', expected a whole"):
+        mistakes_of(Settings({**CACHE, LEAVES_OUT: [429, "x"]}), [])
 
 
 @pytest.mark.parametrize(

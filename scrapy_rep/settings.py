@@ -454,7 +454,8 @@ class Settings(OneForEachCrawler):
             found["deny_statuses"] = frozenset(dialect.deny_statuses)
         if found["fetch_concurrency"] is None:
             name = "CONCURRENT_REQUESTS"
-            concurrent = whole_of(name, settings.get(name, 16)) or 16  # 0: no limit
+            # 0 or less: no limit.
+            concurrent = max(0, whole_of(name, settings.get(name, 16))) or 16
             found["fetch_concurrency"] = max(1, concurrent // 2)
         if found["store"] is None and found["fleet"] is None:
             # What was learned outlives the crawl where requests or pages do.

@@ -40,6 +40,7 @@ def test_defaults_that_depend_on_other_settings():
     assert read(CONCURRENT_REQUESTS=1).fetch_concurrency == 1
     assert read(CONCURRENT_REQUESTS=100).fetch_concurrency == 50
     assert read(CONCURRENT_REQUESTS=0).fetch_concurrency == 8
+    assert read(CONCURRENT_REQUESTS=-1).fetch_concurrency == 8
     assert read(REP_DIALECT="gym2008").dialect is GYM2008
     mk1996 = read(REP_DIALECT="MK1996")
     assert mk1996.dialect is MK1996

@@ -382,7 +382,7 @@ class Downloader(scrapys.Downloader):
 
     @total_concurrency.setter
     def total_concurrency(self, places: int) -> None:
-        self._places = places
+        self._places = max(0, places)  # which Scrapy >= 2.19 takes for no limit, too
 
     def needs_backout(self) -> bool:
         # The engine asks this each time before it asks any scheduler, maybe in the context of
@@ -632,7 +632,7 @@ class Engine:
 
     def free_places(self) -> int:
         most: int = getattr(self._downloader, "total_concurrency", 0)
-        return most - len(self.active()) if most else UNLIMITED
+        return most - len(self.active()) if most > 0 else UNLIMITED
 
     @property
     def most_of_a_slot(self) -> int:

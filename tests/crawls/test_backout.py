@@ -119,3 +119,21 @@ async def test_a_request_goes_in_time_while_the_engine_backs_out(monkeypatch):
         await crawl(crawler, urls=urls, silence=silence, pair=pair)
     assert len(crawler.spider.got) == len(urls) + 4
     assert 1 <= slow.gaps()[-1] < 5
+
+
+@pytest.mark.invariant8
+@pytest.mark.skipif(
+    scrapy.version_info < (2, 19), reason="before Scrapy 2.19 that was no place at all"
+)
+@pytest.mark.parametrize("places", [0, -1])
+@pytest.mark.parametrize(
+    "downloader", ["scrapy_rep.Downloader", "scrapy.core.downloader.Downloader"]
+)
+@coroutine_test
+async def test_no_limit_on_places(downloader, places):
+    settings = {"DOWNLOADER": downloader, "CONCURRENT_REQUESTS": places}
+    robots = "User-agent: *\nCrawl-delay: 0.05\n"
+    with Site({"/robots.txt": robots}, host="0.0.0.0") as site:
+        crawler = make_crawler(**settings)
+        await crawl(crawler, urls=[f"{host}/" for host in hosts_of(site, 3)])
+    assert len(crawler.spider.got) == 3

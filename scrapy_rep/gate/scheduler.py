@@ -55,6 +55,7 @@ class Scheduler(BaseScheduler):
         """What the stats were not told yet: four calls a page cost as much as all else here."""
         self._teller = Alarm(self._tell_stats)
         self._sent_back = self._crawl.engine.handed_out.sent_back
+        self._is_closed = False
         assert crawler.request_fingerprinter is not None
         self._fingerprint = crawler.request_fingerprinter.fingerprint
         folder = job_dir(crawler.settings)
@@ -114,6 +115,8 @@ class Scheduler(BaseScheduler):
         return self.frontier.places.count + self.ledger.pending()
 
     def enqueue_request(self, request: Request) -> bool:
+        if self._is_closed:
+            return False  # of a start() that goes on: Scrapy ends that last
         if NOTE_KEY in request.meta:
             leave_behind(request, request.meta, self._crawl.engine.slot_of)
         before = self._sent_back.get(request) if self._sent_back else None
@@ -155,6 +158,7 @@ class Scheduler(BaseScheduler):
         return deferred_from_coro(self._close(reason))
 
     async def _close(self, reason: str) -> None:
+        self._is_closed = True
         self._teller.cancel()
         self._tell_stats()
         self._crawler.signals.disconnect(self._spider_idle, signals.spider_idle)

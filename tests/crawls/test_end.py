@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 import scrapy
+from scrapy import signals
+from scrapy.exceptions import CloseSpider
 from scrapy.utils.asyncio import call_later
 
 from scrapy_rep import RobotsUnreachable
@@ -331,3 +333,46 @@ async def test_who_waits_gets_an_answer_though_asking_never_began():
     await until(lambda: told)
     assert told == [("broken off", "http://a.example")]
     assert not fetches.under_way
+
+
+class LateStart(Pages):
+    """Goes on with its start while the crawl is being closed."""
+
+    is_closing = False
+    dropped: list[str]
+
+    @classmethod
+    def from_crawler(cls, crawler, *args, **kwargs):
+        spider = super().from_crawler(crawler, *args, **kwargs)
+        crawler.signals.connect(spider.closing, signals.spider_closed)
+        crawler.signals.connect(spider.note_dropped, signals.request_dropped)
+        spider.dropped = []
+        return spider
+
+    async def start(self):
+        first, last = self.requests()
+        yield first
+        await until(lambda: self.is_closing)
+        yield last
+
+    async def closing(self):
+        self.is_closing = True
+        await sleep(0.2)
+
+    def note_dropped(self, request):
+        self.dropped.append(request.url)
+
+    def parse(self, response):
+        raise CloseSpider("enough")
+
+
+@pytest.mark.parametrize("job", [False, True])
+@coroutine_test
+async def test_what_start_yields_once_all_is_closed_is_dropped(job, tmp_path, caplog):
+    settings = {"JOBDIR": str(tmp_path)} if job else {}
+    with Site() as site:
+        crawler = make_crawler(LateStart, **settings)
+        await crawl(crawler, urls=[site.url("/a"), site.url("/b")])
+        assert site.paths == ["/robots.txt", "/a"]
+        assert crawler.spider.dropped == [site.url("/b")]
+    assert "ERROR" not in [each.levelname for each in caplog.records]

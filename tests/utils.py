@@ -49,6 +49,12 @@ both_schedulers = pytest.mark.parametrize(
     "scheduler", ["scrapy_rep.Scheduler", SCRAPYS]
 )
 
+SCRAPYS_DOWNLOADER = "scrapy.core.downloader.Downloader"
+
+both_downloaders = pytest.mark.parametrize(
+    "downloader", ["scrapy_rep.Downloader", SCRAPYS_DOWNLOADER]
+)
+
 HAS_SQLITE = hasattr(squeues, "PickleLifoSQLiteQueue")  # in Scrapy 2.19 and later
 DISK_QUEUES = [
     pytest.param(

@@ -258,13 +258,13 @@ class Starts(OneForEachCrawler):
             connect(self._forget_replaced, signals.request_scheduled)
             self.follow_headers()
         self._forget_replaced()
-        before = _at_gate.get()
+        before = _at_gate.get()()
         if before is not None and await self._stays(before, self.host_of(request)):
             self._end(before, None)
             self._within[request] = before
         departure = Departure(request)
         await self._wait(departure)
-        _at_gate.set(departure)
+        _at_gate.set(ref(departure))
 
     async def _stays(self, departure: Departure, host: str) -> bool:
         """Tell whether *departure* has the turn of *host*, and is not sent for some time."""
@@ -317,8 +317,11 @@ class Starts(OneForEachCrawler):
                 self._end(departure, None)
 
 
-_at_gate: ContextVar[Departure | None] = ContextVar("rep_at_gate", default=None)
-"""The request whose way leads from the gate to the downloader, for what its middlewares send."""
+_at_gate: ContextVar[Callable[[], Departure | None]] = ContextVar(
+    "rep_at_gate", default=lambda: None
+)
+"""The request whose way leads from the gate to the downloader, for what its middlewares send. Weak:
+tasks and connections keep its context, and so would the crawler."""
 
 
 def _ignore(departure: Departure) -> None:

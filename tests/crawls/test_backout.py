@@ -8,7 +8,16 @@ from scrapy.core.engine import ExecutionEngine
 
 from scrapy_rep.policies import sharing
 from tests.site import Reply, Silence, Site, hosts_of
-from tests.utils import Frees, Pages, coroutine_test, crawl, make_crawler, sleep, until
+from tests.utils import (
+    Frees,
+    Pages,
+    both_downloaders,
+    coroutine_test,
+    crawl,
+    make_crawler,
+    sleep,
+    until,
+)
 
 PLACES = 16
 """Scrapy's default of CONCURRENT_REQUESTS; half as many robots.txt files are fetched at once."""
@@ -126,9 +135,7 @@ async def test_a_request_goes_in_time_while_the_engine_backs_out(monkeypatch):
     scrapy.version_info < (2, 19), reason="before Scrapy 2.19 that was no place at all"
 )
 @pytest.mark.parametrize("places", [0, -1])
-@pytest.mark.parametrize(
-    "downloader", ["scrapy_rep.Downloader", "scrapy.core.downloader.Downloader"]
-)
+@both_downloaders
 @coroutine_test
 async def test_no_limit_on_places(downloader, places):
     settings = {"DOWNLOADER": downloader, "CONCURRENT_REQUESTS": places}

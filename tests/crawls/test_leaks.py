@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import gc
 import logging
+from contextvars import copy_context
+from weakref import ref
 
 import pytest
 from scrapy import signals
@@ -16,7 +18,15 @@ from scrapy_rep.policies.service import Policies
 from tests.benchmarks import leaks
 from tests.play import play
 from tests.site import Reply, Site, pages
-from tests.utils import Pages, at_once, coroutine_test, crawl, make_crawler, sleep
+from tests.utils import (
+    Pages,
+    at_once,
+    both_downloaders,
+    coroutine_test,
+    crawl,
+    make_crawler,
+    sleep,
+)
 
 HOSTS = 400
 DISALLOW_P = "User-agent: *\nDisallow: /p\n"
@@ -43,6 +53,27 @@ async def test_nothing_grows_with_the_hosts(caplog):
         for kind in after.types:
             if kind.endswith(f".{name}"):
                 assert after.types[kind] <= before.types[kind] + 10, kind
+
+
+@pytest.mark.invariant5
+@both_downloaders
+@coroutine_test
+async def test_a_context_that_is_kept_keeps_no_crawl(downloader):
+    kept = []
+
+    class Keeps:
+        def process_request(self, request):
+            kept.append(copy_context())  # as timers and connections do
+
+    settings = {"DOWNLOADER_MIDDLEWARES": {Keeps: 543}, "DOWNLOADER": downloader}
+    with Site({"/robots.txt": "User-agent: *\nCrawl-delay: 0.05\n"}) as site:
+        crawler = make_crawler(**settings)
+        await crawl(crawler, urls=pages(site, 2))
+    assert len(kept) == 3
+    crawler = ref(crawler)
+    await sleep(0)
+    gc.collect()
+    assert crawler() is None
 
 
 @coroutine_test

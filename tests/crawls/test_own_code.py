@@ -21,7 +21,9 @@ from tests.play import harvest, play
 from tests.site import Reply, Site
 from tests.utils import (
     SCRAPYS,
+    SCRAPYS_DOWNLOADER,
     Pages,
+    both_downloaders,
     both_schedulers,
     coroutine_test,
     crawl,
@@ -392,7 +394,7 @@ async def test_with_nothing_of_ours_it_is_refused_rather_than_wait_for_ever(capl
     with Site({"/robots.txt": SMALL}) as site:
         crawler = make_crawler(
             DOWNLOADER_MIDDLEWARES={Token: 543},
-            DOWNLOADER="scrapy.core.downloader.Downloader",
+            DOWNLOADER=SCRAPYS_DOWNLOADER,
             SCHEDULER=SCRAPYS,
         )
         await crawl(crawler, WITHIN, urls=[site.url("/a")])
@@ -406,9 +408,7 @@ async def test_with_nothing_of_ours_it_is_refused_rather_than_wait_for_ever(capl
 
 @pytest.mark.invariant2
 @pytest.mark.invariant6
-@pytest.mark.parametrize(
-    "downloader", ["scrapy_rep.Downloader", "scrapy.core.downloader.Downloader"]
-)
+@both_downloaders
 @coroutine_test
 async def test_a_page_that_has_its_turn_may_wait_for_others_of_its_host(downloader):
     class TwoBefore(Token):
@@ -442,7 +442,7 @@ async def test_a_page_keeps_its_turn_while_it_waits_for_another_host(monkeypatch
     with Site(delayed) as site, Site(delayed, host="127.0.0.2") as other:
         crawler = make_crawler(
             DOWNLOADER_MIDDLEWARES={FromThere: 543},
-            DOWNLOADER="scrapy.core.downloader.Downloader",
+            DOWNLOADER=SCRAPYS_DOWNLOADER,
         )
         await crawl(crawler, WITHIN, urls=[site.url("/a"), site.url("/b")])
         assert sorted(site.paths) == ["/a", "/b", "/robots.txt"]

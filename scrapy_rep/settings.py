@@ -422,6 +422,8 @@ class Settings(OneForEachCrawler):
     """ROBOTSTXT_USER_AGENT, which is Scrapy's."""
     retried: frozenset[int] = frozenset()
     """RETRY_HTTP_CODES, which is Scrapy's."""
+    concurrent: int = 16
+    """CONCURRENT_REQUESTS, which is Scrapy's; its default where that is no limit (0 or less)."""
 
     @classmethod
     def made_for(cls, crawler: Crawler) -> Self:
@@ -452,10 +454,9 @@ class Settings(OneForEachCrawler):
             found["wait"] = not at_prompt()
         if found["deny_statuses"] is None:
             found["deny_statuses"] = frozenset(dialect.deny_statuses)
+        name = "CONCURRENT_REQUESTS"
+        concurrent = max(0, whole_of(name, settings.get(name, 16))) or 16
         if found["fetch_concurrency"] is None:
-            name = "CONCURRENT_REQUESTS"
-            # 0 or less: no limit.
-            concurrent = max(0, whole_of(name, settings.get(name, 16))) or 16
             found["fetch_concurrency"] = max(1, concurrent // 2)
         if found["store"] is None and found["fleet"] is None:
             # What was learned outlives the crawl where requests or pages do.
@@ -467,6 +468,7 @@ class Settings(OneForEachCrawler):
         user_agent = settings.get("ROBOTSTXT_USER_AGENT")
         return cls(
             **found,
+            concurrent=concurrent,
             user_agent=check_agent("ROBOTSTXT_USER_AGENT", user_agent),
             retried=frozenset(
                 whole_of("RETRY_HTTP_CODES", code)

@@ -49,8 +49,7 @@ class Permits:
         self._may_wait_long = crawl.settings.wait
         self.policies = crawl.policies if crawl.is_judged else None
         """``None``: no request is judged."""
-        most = crawl.crawler.settings.getint("CONCURRENT_REQUESTS")
-        self.most_asked = 2 * max(0, most) or 32
+        self.most_asked = 2 * crawl.settings.concurrent
         """Of how many policies are asked for ahead at a time, those that take long aside."""
         by_host = self.engine.names_slots_by_host
         self._starts_tell = by_host and not callable(crawl.settings.pace_by)

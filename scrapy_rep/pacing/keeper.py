@@ -253,8 +253,8 @@ class Keeper:
         departure.host = host = self.host_of(departure.request)
         if not host:
             return None
-        is_counted = departure.started_at  # a turn that it had went to another
-        if self.has_budgets and departure.robots_hop is None and not is_counted:
+        # One whose turn went to another has been counted.
+        if self.has_budgets and not (departure.robots_hop or departure.started_at):
             self._spend(host)
         is_parked = self.is_any_parked() and self.parked_left(host)
         if self.bookings or is_parked or self._turn(departure):

@@ -46,6 +46,7 @@ from scrapy_rep.protocol.answers import (
     first_value,
     policy_after,
 )
+from scrapy_rep.protocol.language import DAY
 from scrapy_rep.store import Failures, KeptAnswer, Snapshot, pack, unpack
 
 if TYPE_CHECKING:
@@ -194,7 +195,9 @@ def correct_times(snapshot: Snapshot, now: float, settings: Settings) -> Snapsho
     """The wall clock may have been set back between two runs.
 
     So an answer from the future counts as old, and a retry that is farther away than any delay
-    allows is due now. What another crawl has kept lasts for REP_MAX_AGE at the most.
+    allows is due now. What another crawl has kept lasts for REP_MAX_AGE at the most. Failures
+    after which nobody asked for REP_UNREACHABLE_MAX and a day, as a store forgets them by then,
+    last since now: it may have been reachable in between, and the clock may have been wrong.
     """
     answer, failures = snapshot.answer, snapshot.failures
     if answer is not None:
@@ -209,8 +212,11 @@ def correct_times(snapshot: Snapshot, now: float, settings: Settings) -> Snapsho
         delays = settings.unreachable_ttl, *settings.unreachable_retry_delays
         delay = (1 + RETRY_JITTER_SHARE) * max(settings.retry_after_max, *delays)
         too_late = failures.retry_at > now + MAX_CLOCK_DIFFERENCE + delay
+        unasked_since = now - settings.unreachable_max - DAY
         failures = failures._replace(
-            since=min(failures.since, now),
+            since=now
+            if failures.retry_at < unasked_since
+            else min(failures.since, now),
             retry_at=now if too_late else failures.retry_at,
         )
     return snapshot._replace(answer=answer, failures=failures)

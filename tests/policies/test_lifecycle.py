@@ -244,6 +244,18 @@ def test_what_another_machine_has_learned_just_now_is_taken_as_it_is():
     assert correct_times(longest, T0, SETTINGS) == changed(longest, failing_since=T0)
 
 
+@pytest.mark.invariant1
+@pytest.mark.parametrize(("days", "since"), [(31, T0), (32, T0 + 32 * DAY)])
+def test_51_two_failures_far_apart_allow_nothing(days, since):
+    """A crawl of every second month; a machine whose clock stood at 1970 when it began."""
+    known = snapshot_after(None, fails(), T0, SETTINGS)
+    found = correct_times(known, T0 + days * DAY, SETTINGS)
+    failing = snapshot_after(found, fails(), T0 + days * DAY, SETTINGS)
+    assert failures_of(failing).since == since
+    state = State.GIVEN_UP if since == T0 else State.UNREACHABLE
+    assert stands_at(failing, days * DAY) is state
+
+
 @pytest.mark.parametrize(
     ("lifetime", "grace"), [(7 * DAY, DAY), (DAY, 7 * DAY), (7 * DAY, 7 * DAY)]
 )

@@ -23,6 +23,8 @@ from scrapy_rep.gate.holding import GateCheck
 from scrapy_rep.judging.target import NOTE_KEY, leave_behind
 
 if TYPE_CHECKING:
+    from collections.abc import Sized
+
     from scrapy import Request, Spider
     from scrapy.crawler import Crawler
     from scrapy.dupefilters import BaseDupeFilter
@@ -113,6 +115,16 @@ class Scheduler(BaseScheduler):
 
     def __len__(self) -> int:
         return self.frontier.places.count + self.ledger.pending()
+
+    # Scrapy's est(), in the telnet console, asks for the lengths of its queues.
+
+    @property
+    def mqs(self) -> Sized:
+        return self if self.ledger.where == "memory" else ()
+
+    @property
+    def dqs(self) -> Sized | None:
+        return None if self.ledger.where == "memory" else self
 
     def enqueue_request(self, request: Request) -> bool:
         if self._is_closed:

@@ -12,6 +12,7 @@ import pytest
 import scrapy
 from scrapy.extensions.telnet import update_telnet_vars
 from scrapy.utils.defer import deferred_from_coro, maybe_deferred_to_future
+from scrapy.utils.engine import print_engine_status
 
 from tests.play import play
 from tests.site import Reply, some_sites
@@ -295,24 +296,37 @@ class Looking(Pages):
             yield request
         await until(lambda: any(each.until for each in self.robots.waiting()))
         self.seen = self.robots.waiting()
-        variables = {"est": lambda: print("engine status")}
+        engine = self.crawler.engine
+        variables = {"est": lambda: print_engine_status(engine)}
         self.crawler.signals.send_catch_log(update_telnet_vars, telnet_vars=variables)
         variables["est"]()
         close(self.crawler)
 
 
 @pytest.mark.invariant9
+@pytest.mark.parametrize(
+    ("settings", "queue"), [({}, "mqs"), ({"JOBDIR": "job"}, "dqs or []")]
+)
 @coroutine_test
-async def test_what_waits_is_said_on_the_spider_and_by_telnet(capsys):
+async def test_what_waits_is_said_on_the_spider_and_by_telnet(
+    settings, queue, capsys, tmp_path, monkeypatch
+):
+    monkeypatch.chdir(tmp_path)
     with some_sites(1, visits(5)) as (site,):
-        crawler = await crawled(pages([site]), Looking, REP_VISIT_TIME_MAX=86400)
+        settings = {"REP_VISIT_TIME_MAX": 86400, **settings}
+        crawler = await crawled(pages([site]), Looking, **settings)
     ((host, why, until, requests),) = crawler.spider.seen
     assert (host, requests) == ("127.0.0.2", 3)
     assert why == "its robots.txt wants visits at another time"
     assert 3 * 3600 < until - time.time() <= 5 * 3600
     assert until % 3600 == pytest.approx(0, abs=1) or until % 3600 > 3599
     shown = capsys.readouterr().out
-    assert "engine status" in shown
+    status = dict(each.split(" : ") for each in shown.splitlines() if " : " in each)
+    lengths = {
+        key.strip(): value for key, value in status.items() if "scheduler" in key
+    }
+    assert lengths[f"len(engine.scheduler.{queue})"] == "3"
+    assert sorted(lengths.values()) == ["0", "3"]
     assert "robots.txt: 3 requests of 1 host wait; next: 127.0.0.2 in 4 h" in shown
 
 

@@ -20,6 +20,8 @@ what needs them is left out. What of them is private or set, and why:
 from __future__ import annotations
 
 import asyncio
+import errno
+import os
 import re
 import sys
 from collections import defaultdict
@@ -69,6 +71,8 @@ FAILURE_KINDS = {
 }
 """Parts of the name of an exception, and its kind; the first match counts: each download handler
 has exceptions of its own."""
+NO_FILE_LEFT = os.strerror(errno.EMFILE).lower()
+"""The kind that this process is to blame for: it may have no more connections."""
 SAFE_METHODS = frozenset({"GET", "HEAD", "OPTIONS", "DELETE", "TRACE"})
 """Those of requests that may be sent twice (RFC 9110 9.2.2), without bodies."""
 UNANSWERED = frozenset(
@@ -336,7 +340,12 @@ def kind_of(error: BaseException) -> str:
         for parts, kind in FAILURE_KINDS.items()
         if re.search(parts, name, re.IGNORECASE)
     )
-    return next(found, name)
+    kind = next(found, name)
+    if kind in {REFUSED, LOST} or isinstance(error, OSError):
+        # Each download handler says so in words of the system; few tell its number.
+        words = f"{error} {error.__cause__}".lower()
+        kind = NO_FILE_LEFT if NO_FILE_LEFT in words else kind
+    return kind
 
 
 def may_send_again(request: Request, error: BaseException, before: Headers) -> bool:

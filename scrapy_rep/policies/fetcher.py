@@ -21,6 +21,7 @@ from twisted.internet.defer import CancelledError
 from scrapy_rep.engine.inner import (
     CUT_SHORT,
     LOST,
+    NO_FILE_LEFT,
     ROBOTS_HOP,
     TIMEOUT,
     hop_of,
@@ -218,7 +219,9 @@ class Fetcher:
                 error.__traceback__ = None  # kept, it would hold all these frames
                 exchange.fail(error, reason, by_own_code=True)
             else:
-                exchange.fail(error, described(error))
+                exchange.fail(error, said := described(error))
+                if said == NO_FILE_LEFT:
+                    self._own_code.note_limit()
 
     async def _send(self, asked: access.Request, hop: _Hop) -> access.Answer:
         """Raises if there is no answer, or no whole one."""
@@ -423,6 +426,15 @@ class OwnCode:
                 f'there, which can tell them by "{ROBOTS_HOP}" in their meta'
             )
         return words
+
+    def note_limit(self) -> None:
+        if self._is_news(NO_FILE_LEFT):
+            self._events.warn_user(
+                "This process has as many files and connections open as its system allows "
+                f"({NO_FILE_LEFT}), so it can ask for no robots.txt and no page: raise that limit "
+                "(ulimit -n) or lower CONCURRENT_REQUESTS. A host's connection stays open for "
+                "some minutes after its last page"
+            )
 
     def _is_news(self, *kind: str) -> bool:
         is_news = kind not in self._told

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import os
 from typing import Any
 
 import brotli  # type: ignore[import-untyped]
@@ -18,7 +19,7 @@ from scrapy_rep.engine import inner
 from scrapy_rep.engine.inner import ROBOTS_HOP
 from scrapy_rep.events.kinds import OnTheWay, Refused, Sent
 from tests.play import harvest, play
-from tests.site import Reply, Site
+from tests.site import Reply, Site, some_sites
 from tests.utils import (
     SCRAPYS,
     SCRAPYS_DOWNLOADER,
@@ -32,6 +33,11 @@ from tests.utils import (
     until,
 )
 from tests.wire import SENT
+
+try:
+    import resource
+except ImportError:
+    resource = None  # type: ignore[assignment]
 
 SMALL = "User-agent: *\nDisallow: /p\n"
 LARGE = "User-agent: *\n" + 11_000 * "Allow: /some/path\n" + "Disallow: /p\n"
@@ -187,6 +193,49 @@ async def test_a_page_that_a_browser_made_of_it_has_no_rules(made, caplog):
     # Where there is no robots.txt, its page is nothing.
     seen, _, _ = await harvest({"/robots.txt": Reply(body, 404)}, ["/p"])
     assert seen == ["/robots.txt", "/p"]
+
+
+# The system's limit on open files
+
+
+class OutOfFiles(scrapy.Spider):
+    """Has no file left for a connection while it asks for all but the first of *urls*."""
+
+    name = "out_of_files"
+    custom_settings = {"REP_UNREACHABLE_RETRY_DELAYS": []}
+
+    def __init__(self, urls, **kwargs):
+        super().__init__(**kwargs)
+        self.urls, self.failures = urls, []
+
+    async def start(self):
+        yield scrapy.Request(self.urls[0])
+
+    async def parse(self, response):
+        limits = resource.getrlimit(resource.RLIMIT_NOFILE)
+        os.close(next_file := os.dup(0))
+        resource.setrlimit(resource.RLIMIT_NOFILE, (next_file, limits[1]))
+        try:
+            for url in self.urls[1:]:
+                yield scrapy.Request(url, errback=self.failures.append)
+            await until(lambda: len(self.failures) == len(self.urls) - 1)
+        finally:
+            resource.setrlimit(resource.RLIMIT_NOFILE, limits)
+
+
+@pytest.mark.invariant1
+@pytest.mark.skipif(resource is None, reason="the system has no such limits")
+@coroutine_test
+async def test_no_file_is_left_for_a_connection(caplog):
+    with some_sites(3, SMALL) as sites:
+        crawler = make_crawler(OutOfFiles)
+        await crawl(crawler, WITHIN, urls=[each.url("/q") for each in sites])
+        assert [len(site.paths) for site in sites] == [2, 0, 0]
+    for failure in crawler.spider.failures:
+        assert isinstance(failure.value, RobotsUnreachable)
+        assert "too many open files" in failure.value.reason
+    (warning,) = records(caplog, logging.WARNING)
+    assert "raise that limit (ulimit -n)" in warning.getMessage()
 
 
 # Exceptions of middlewares

@@ -233,6 +233,9 @@ class Starts(OneForEachCrawler):
         if departure is not None:
             if not departure.is_sent:  # by a downloader that does not tell so
                 self._note_start(departure)
+            elif self._is_at_gate and departure.robots_hop is not None:
+                # It may have waited in a slot until now, which is no time of its fetch.
+                departure.robots_hop.started = monotonic()
             for listener in self.on_headers:
                 listener(departure)
 

@@ -23,7 +23,14 @@ from tests.crawls.test_one_pace import HANDLERS, by_handler
 from tests.documents import page
 from tests.site import Reply, Site
 from tests.tls import server_context
-from tests.utils import Pages, coroutine_test, crawl, crawled, make_crawler
+from tests.utils import (
+    Pages,
+    both_downloaders,
+    coroutine_test,
+    crawl,
+    crawled,
+    make_crawler,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -503,15 +510,18 @@ async def test_47_unreachable_is_asked_again_after_a_pause(failures, delays, pau
 
 
 @pytest.mark.filterwarnings("ignore:The randomize_delay")
+@both_downloaders
 @coroutine_test
-async def test_time_in_the_slot_is_no_time_of_the_fetch():
+async def test_time_in_the_slot_is_no_time_of_the_fetch(downloader):
     """A robots.txt that has to wait for its turn has all of REP_TIMEOUT from then on."""
     robots = {"/robots.txt": RULES}
     # On one host, so in one slot.
     with Site({"/a": "a", **robots}) as one, Site({"/b": "b", **robots}) as other:
         # A busy machine takes up to a second for an answer.
         own = {one.host: {"delay": 1.4, "randomize_delay": False}}
-        crawler = make_crawler(REP_TIMEOUT=1.2, DOWNLOAD_SLOTS=own)
+        crawler = make_crawler(
+            REP_TIMEOUT=1.2, DOWNLOAD_SLOTS=own, DOWNLOADER=downloader
+        )
         await crawl(crawler, urls=[one.url("/a"), other.url("/b")])
     assert crawler.spider.failures == []
     assert "/b" in other.paths

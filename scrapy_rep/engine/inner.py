@@ -216,6 +216,7 @@ class Starts(OneForEachCrawler):
         if (granted := self.granter(departure)) is not None:
             await granted
         departure.started_at = monotonic()
+        departure.arrived_at = None  # set if its turn went to another one before
         self._under_way[departure.request] = departure
 
     def _note_start(self, departure: Departure) -> None:

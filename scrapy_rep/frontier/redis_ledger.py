@@ -328,11 +328,11 @@ class RedisLedger(Ledger):
         is_mine = mine is batch.shard and mine is not None and not mine.is_leaving
         for number, (one, to_hand) in enumerate(batch.new, 1):
             place = one.place
-            if number in seen:
+            if is_seen := number in seen:
                 self.on_seen(one.request)
-            elif mine is None or not is_mine:
+            if is_seen or mine is None or not is_mine:  # then its owner has it
                 if not (place.is_gone or place.count):
-                    frontier.drop(place)  # its owner has it
+                    frontier.drop(place)
             elif to_hand:
                 frontier.arrive(place, (one.rank, one.order, one.data[:8], one.request))
             else:

@@ -105,7 +105,7 @@ class Scheduler(BaseScheduler):
 
     async def _open(self, spider: Spider) -> None:
         self.frontier = Frontier(self._crawl, self.ledger, spider)
-        self.ledger.bind(self.frontier, spider, self._note_seen, self._note_unpackable)
+        self.ledger.bind(self.frontier, spider, self._note_seen_later, self._note_unpackable)
         await self.ledger.open()
         if (opening := self.df.open()) is not None:
             await ensure_awaitable(opening)
@@ -201,6 +201,13 @@ class Scheduler(BaseScheduler):
     def _note_seen(self, request: Request) -> None:
         assert self._crawler.spider is not None
         self.df.log(request, self._crawler.spider)
+
+    def _note_seen_later(self, request: Request) -> None:
+        """As the engine does, which took it for a new one."""
+        self._note_seen(request)
+        self._crawler.signals.send_catch_log(
+            signals.request_dropped, request=request, spider=self._crawler.spider
+        )
 
     def _note_unpackable(self, request: Request, error: Exception) -> None:
         if not self._stats.get_value("scheduler/unserializable"):

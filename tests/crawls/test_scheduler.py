@@ -108,6 +108,21 @@ async def test_order_and_stats_are_scrapys(order, job):
     assert ours == scrapys
 
 
+@pytest.mark.invariant8
+@pytest.mark.only_asyncio
+@coroutine_test
+async def test_a_fleet_drops_the_same(redis_server):
+    """It finds later what was seen before, and says so as the engine does."""
+    dropped = []
+    with Site() as site:
+        for settings in ({}, {"REP_FLEET": redis_server.url}):
+            crawler = make_crawler(Tree, **settings)
+            await crawl(crawler, site=site)
+            dropped.append(sorted(crawler.spider.dropped))
+    assert dropped[1] == dropped[0]
+    assert len(dropped[0]) > 10
+
+
 class Lowers(RFPDupeFilter):
     """Takes pages that differ by the case of their URLs for one."""
 

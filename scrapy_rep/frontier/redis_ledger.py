@@ -104,9 +104,9 @@ class RedisLedger(Ledger):
         self._unfiled = 0
         self._flushing: asyncio.Task[Any] | None = None
         self._ticking: asyncio.Task[Any] | None = None
-        self._sent: Counter[str] = Counter()
+        self._sent: Counter[str] | None = Counter()
+        """Requests to each host since ``_watched_at``; ``None``: it is said what they tell."""
         self._watched_at, self._done_then = 0.0, 0
-        self._said_wide = False
         self._told: str | None = None
         self._answered = ""
 
@@ -209,7 +209,8 @@ class RedisLedger(Ledger):
 
     def done(self, gone: Iterable[tuple[Place, Any]]) -> None:
         for place, id_ in gone:
-            self._sent[place.host] += 1
+            if self._sent is not None:
+                self._sent[place.host] += 1
             self._done.append((self._serial, self._shards.number_of(place), id_))
         self._flush_soon()
 
@@ -373,25 +374,25 @@ class RedisLedger(Ledger):
 
     def _watch(self) -> None:
         """Now and then, say so if one host has most of the work, and workers have none."""
-        shards, now = self._shards, monotonic()
-        if self._said_wide or now < self._watched_at + WATCH_SECONDS:
+        shards, sent, now = self._shards, self._sent, monotonic()
+        if sent is None or now < self._watched_at + WATCH_SECONDS:
             return
         done = sum(each.done for each in shards.standing.values())
         busy = {each.owner for each in shards.standing.values() if not each.is_empty}
         workers = len(shards.workers)
         idle = sum(name.encode() not in busy for name in shards.workers)
-        for host, number in self._sent.most_common(1 if self._watched_at else 0):
+        self._sent = Counter()
+        for host, number in sent.most_common(1 if self._watched_at else 0):
             last = done - self._done_then
             is_spread = host in self.wide or self._crawl.keeper.interval(host)
             if number > max(MANY, last / 2) and not is_spread and 0 < idle < workers:
-                self._said_wide = True
+                self._sent = None
                 self._server.log.warn_user(
                     f"{host} got {number} of the last {last} requests of the fleet, and {idle} of"
                     f" {workers} workers have nothing to do: a host without a delay is spread"
                     f' over several by REP_HOSTS = {{"{host}": {{"wide": 16}}}}'
                 )
         self._watched_at, self._done_then = now, done
-        self._sent.clear()
 
     def _obey(self) -> None:
         """Do, and tell of, what an operator has ordered."""

@@ -35,7 +35,7 @@ def start(
     *module* calls ``crawl`` with what it is given as its argument. A crawl that begins *anew*
     has a Python of its own, with its own seed of hashes.
     """
-    plan |= {"folder": str(folder), "reactor": reactor()}
+    plan = {"folder": str(folder), "reactor": reactor(), **plan}
     return (subprocess.Popen if anew else Forked)(
         [sys.executable, "-m", module, json.dumps(plan)],
         cwd=REPOSITORY,
@@ -62,8 +62,10 @@ def wait_for_hit(process: subprocess.Popen[str], sites: list[Site]) -> None:
         time.sleep(0.005)
 
 
-def crawl(spider: type[Spider], plan: dict[str, Any], **arguments: Any) -> Crawler:
-    """Run *spider* with the job directory, event loop and settings of *plan*, to its end."""
+def crawl(
+    spider: type[Spider], plan: dict[str, Any], *others: type[Spider], **arguments: Any
+) -> Crawler:
+    """Run *spider*, and *others* with it, with the job directory, event loop and settings of *plan*."""
     settings = {
         "ADDONS": {"scrapy_rep.Addon": 500},
         "JOBDIR": plan["folder"],
@@ -84,5 +86,7 @@ def crawl(spider: type[Spider], plan: dict[str, Any], **arguments: Any) -> Crawl
     running = process(settings)
     crawler: Crawler = running.create_crawler(spider)
     running.crawl(crawler, **arguments)
+    for other in others:
+        running.crawl(other)
     running.start()
     return crawler

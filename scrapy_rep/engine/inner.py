@@ -267,12 +267,14 @@ class Starts(OneForEachCrawler):
             self.follow_headers()
         self._forget_replaced()
         before = _at_gate.get()()
-        if before is not None and await self._stays(before, self.host_of(request)):
-            self._end(before, None)
-            self._within[request] = before
-        departure = Departure(request)
-        await self._wait(departure)
-        _at_gate.set(ref(departure))
+        if before is not None:
+            if (departure := self._under_way.get(before)) is None:
+                self._take_place(request, before)
+            elif await self._stays(departure, self.host_of(request)):
+                self._end(departure, None)
+                self._within[request] = departure
+        await self._wait(Departure(request))
+        _at_gate.set(ref(request))
 
     async def _stays(self, departure: Departure, host: str) -> bool:
         """Tell whether *departure* has the turn of *host*, and is not sent for some time."""
@@ -286,6 +288,17 @@ class Starts(OneForEachCrawler):
                 return True
             await sleep(TURN_UNUSED_SECONDS / 10)
         return False
+
+    def _take_place(self, request: Request, before: Request) -> None:
+        """Have *before* go on after *request*, if that comes in place of what it waited for.
+
+        Then this was moved, is tried again, or a middleware has made a copy of it.
+        """
+        engine: Any = self._crawler.engine
+        for other, departure in list(self._within.items()):
+            is_gone = other not in engine.downloader.active
+            if is_gone and before in {other, departure.request}:
+                self._within[request] = self._within.pop(other)
 
     async def end_at_gate(
         self, request: Request, outcome: Response | Exception
@@ -325,7 +338,7 @@ class Starts(OneForEachCrawler):
                 self._end(departure, None)
 
 
-_at_gate: ContextVar[Callable[[], Departure | None]] = ContextVar(
+_at_gate: ContextVar[Callable[[], Request | None]] = ContextVar(
     "rep_at_gate", default=lambda: None
 )
 """The request whose way leads from the gate to the downloader, for what its middlewares send. Weak:

@@ -468,11 +468,14 @@ async def test_a_page_that_has_its_turn_may_wait_for_others_of_its_host(download
                     await super().process_request(request)
 
     settings = {"DOWNLOADER_MIDDLEWARES": {TwoBefore: 543}, "DOWNLOADER": downloader}
+    settings |= {"REP_HOST_BUDGET": 10, "RETRY_TIMES": 1}
     slow = dict.fromkeys(("/a", "/b"), Reply(after=0.3))
-    with Site({"/robots.txt": "User-agent: *\nCrawl-delay: 0.2\n", **slow}) as site:
-        settings |= {"REP_HOST_BUDGET": 8}
+    moved = Reply(status=302, headers={"Location": "/token"})
+    tokens = {"/token": [Reply(status=500), moved, "a token"]}
+    delayed = {"/robots.txt": "User-agent: *\nCrawl-delay: 0.2\n"}
+    with Site({**delayed, **slow, **tokens}) as site:
         played = await play(site, settings, ["/a", "/c", "/b", "/d"])
-        assert site.count("/token") == 4
+        assert site.count("/token") == 4 + 2
         assert {*site.paths} == {"/a", "/b", "/c", "/d", "/robots.txt", "/token"}
         # The delay counts from the answer, also to one whose turn was another's meanwhile.
         for gap, before in zip(site.gaps(robots=True), site.paths, strict=False):

@@ -10,6 +10,7 @@ import pytest
 from tests.fuzz import clock, run
 from tests.fuzz.__main__ import main
 from tests.fuzz.targets import TARGETS, Target, make_verdict
+from tests.fuzz.worlds import World
 from tests.protocol import reference
 
 SEED = 9309
@@ -90,3 +91,14 @@ def test_command(monkeypatch, capsys):
     )
     assert main(["--inputs", "50", "--seed", "7", "coding"]) == 1
     assert "TypeError" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("obeys", [True, False])
+def test_a_world_in_which_nothing_may_be_sent(obeys, tmp_path):
+    world = World(31, tmp_path)  # a small one; another seed, if other things are drawn
+    assert world.how == "once"
+    assert all(each.shut for each in world.robots)
+    world.settings["ROBOTSTXT_OBEY"] = obeys
+    faults = "\n".join(world.play())
+    assert ("were sent" in faults) is not obeys
+    assert bool(faults) is not obeys

@@ -105,7 +105,9 @@ class Scheduler(BaseScheduler):
 
     async def _open(self, spider: Spider) -> None:
         self.frontier = Frontier(self._crawl, self.ledger, spider)
-        self.ledger.bind(self.frontier, spider, self._note_seen_later, self._note_unpackable)
+        self.ledger.bind(
+            self.frontier, spider, self._note_seen_later, self._note_unpackable
+        )
         await self.ledger.open()
         if (opening := self.df.open()) is not None:
             await ensure_awaitable(opening)

@@ -27,7 +27,9 @@ def is_page(request: scrapy.Request) -> bool:
 
 def note(request: scrapy.Request, what: str) -> None:
     with Path(plan["done"]).open("a") as done:
-        done.write(f"{request.cb_kwargs['asked']} {what}\n")
+        # Who was moved to a page stands for those that were then dropped as seen.
+        urls = {request.cb_kwargs["asked"], request.url}
+        done.writelines(f"{url} {what}\n" for url in urls)
 
 
 class Wanderer(scrapy.Spider):

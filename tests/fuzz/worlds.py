@@ -184,11 +184,10 @@ class World:
             )
             if forbidden and (robots.shut or robots.private):
                 yield f"{site.origin}: {forbidden} were sent"
-            # Without room for it each spider asks for itself.
-            alone = 1 + ("REP_CACHE_BYTES" in self.settings and self.how == "double")
-            if (count := site.count("/robots.txt")) > robots.fetches * len(
-                self.ends
-            ) * alone:
+            # Each spider counts its own failures, and without room asks for itself.
+            is_shared = robots.fetches == 1 and "REP_CACHE_BYTES" not in self.settings
+            runs = len(self.ends) + (self.how == "double" and not is_shared)
+            if (count := site.count("/robots.txt")) > robots.fetches * runs:
                 yield f"{site.origin}: robots.txt was fetched {count} times"
             for one, two in pairwise(sorted(site.hits, key=attrgetter("sent"))):
                 # A kill may come before it is known.

@@ -122,7 +122,10 @@ class World:
             drawn.pop("SCHEDULER", None)
         elif self.how == "double" or rnd.random() < 0.7:
             drawn["JOBDIR"] = None
-        return QUICK | drawn
+        # Else they are kept where the command is run, for the next world, too.
+        kept = {"HTTPCACHE_DIR": "cache", "REP_STORE_PATH": "robots.sqlite"}
+        kept = {name: str(self.folder / path) for name, path in kept.items()}
+        return QUICK | kept | drawn
 
     def __str__(self) -> str:
         robots = [each.reply for each in self.robots]

@@ -331,7 +331,7 @@ class RedisLedger(Ledger):
             place = one.place
             if is_seen := number in seen:
                 self.on_seen(one.request)
-            if is_seen or mine is None or not is_mine:  # then its owner has it
+            if is_seen or mine is None or not is_mine:  # then nothing of it waits here
                 if not (place.is_gone or place.count):
                     frontier.drop(place)
             elif to_hand:

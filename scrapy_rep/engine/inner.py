@@ -42,7 +42,14 @@ from twisted.internet.defer import CancelledError
 from scrapy_rep.engine.tools import OneForEachCrawler, sleep
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
+    from collections.abc import (
+        Awaitable,
+        Callable,
+        Container,
+        Iterable,
+        Iterator,
+        Mapping,
+    )
     from collections.abc import Set as AbstractSet
 
     from scrapy import Request
@@ -216,7 +223,6 @@ class Starts(OneForEachCrawler):
         if (granted := self.granter(departure)) is not None:
             await granted
         departure.started_at = monotonic()
-        departure.arrived_at = None  # set if its turn went to another one before
         self._under_way[departure.request] = departure
 
     def _note_start(self, departure: Departure) -> None:
@@ -234,7 +240,7 @@ class Starts(OneForEachCrawler):
         if departure is not None:
             if not departure.is_sent:  # by a downloader that does not tell so
                 self._note_start(departure)
-            elif self._is_at_gate and departure.robots_hop is not None:
+            if self._is_at_gate and departure.robots_hop is not None:
                 # It may have waited in a slot until now, which is no time of its fetch.
                 departure.robots_hop.started = monotonic()
             for listener in self.on_headers:
@@ -272,6 +278,7 @@ class Starts(OneForEachCrawler):
                 self._take_place(request, before)
             elif await self._stays(departure, self.host_of(request)):
                 self._end(departure, None)
+                departure.arrived_at = None  # the site has not seen it yet
                 self._within[request] = departure
         await self._wait(Departure(request))
         _at_gate.set(ref(request))
@@ -294,11 +301,11 @@ class Starts(OneForEachCrawler):
 
         Then this was moved, is tried again, or a middleware has made a copy of it.
         """
-        engine: Any = self._crawler.engine
-        for other, departure in list(self._within.items()):
-            is_gone = other not in engine.downloader.active
-            if is_gone and before in {other, departure.request}:
+        active = self._active
+        for other, departure in self._within.items():
+            if departure.request is before and other not in active:
                 self._within[request] = self._within.pop(other)
+                return
 
     async def end_at_gate(
         self, request: Request, outcome: Response | Exception
@@ -330,11 +337,17 @@ class Starts(OneForEachCrawler):
             raised = error if isinstance(error, Exception) else None
             self._end(departure, response or raised)
 
+    @property
+    def _active(self) -> Container[Request]:
+        engine: Any = self._crawler.engine
+        active: Container[Request] = engine.downloader.active
+        return active
+
     def _forget_replaced(self) -> None:
         """End those in whose place a middleware has sent another request."""
-        engine: Any = self._crawler.engine
+        active = self._active
         for request, departure in list(self._under_way.items()):
-            if request not in engine.downloader.active:
+            if request not in active:
                 self._end(departure, None)
 
 

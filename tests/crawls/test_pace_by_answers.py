@@ -26,6 +26,7 @@ from tests.utils import (
     crawl,
     crawled,
     make_crawler,
+    sleep,
     with_files,
 )
 
@@ -202,6 +203,21 @@ async def test_a_downloader_that_sends_no_signals():
         crawler = await crawled(pages(site, 3), DOWNLOADER=Silent)
     assert_kept(crawler, 2, site, delay=DELAY)
     assert crawler.stats.get_value("rep/backoff/count") == 1
+
+
+class Queueing(Silent):
+    """Has each request wait for longer than it may take."""
+
+    async def _enqueue_request(self, request: Any) -> Any:
+        await sleep(1.4)
+        return await super()._enqueue_request(request)
+
+
+@coroutine_test
+async def test_time_in_its_queue_is_no_time_of_a_fetch():
+    with Site({"/robots.txt": "# fine"}) as site:
+        await crawled(pages(site, 1), DOWNLOADER=Queueing, REP_TIMEOUT=1.2)
+        assert site.paths == ["/robots.txt", "/0"]
 
 
 class Opening(Pages):

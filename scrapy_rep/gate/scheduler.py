@@ -49,10 +49,10 @@ class Scheduler(BaseScheduler):
 
     def __init__(self, crawler: Crawler) -> None:
         assert crawler.stats is not None
-        self._crawler = crawler
+        self.crawler = crawler
         self._crawl = Crawl.of(crawler)
         self._gate_check = GateCheck.of(crawler)
-        self._stats = crawler.stats
+        self.stats = crawler.stats
         self._counts: Counter[tuple[str, str]] = Counter()
         """What the stats were not told yet: four calls a page cost as much as all else here."""
         self._teller = Alarm(self._tell_stats)
@@ -96,7 +96,7 @@ class Scheduler(BaseScheduler):
         from scrapy_rep.frontier.job_file import JobFile  # noqa: PLC0415 - few need it
         from scrapy_rep.frontier.sqlite import SqliteLedger  # noqa: PLC0415
 
-        return SqliteLedger(JobFile.of(self._crawler))
+        return SqliteLedger(JobFile.of(self.crawler))
 
     # What the engine asks
 
@@ -104,6 +104,7 @@ class Scheduler(BaseScheduler):
         return deferred_from_coro(self._open(spider))
 
     async def _open(self, spider: Spider) -> None:
+        self.spider = spider
         self.frontier = Frontier(self._crawl, self.ledger, spider)
         self.ledger.bind(
             self.frontier, spider, self._note_seen_later, self._note_unpackable
@@ -175,7 +176,7 @@ class Scheduler(BaseScheduler):
         self._is_closed = True
         self._teller.cancel()
         self._tell_stats()
-        self._crawler.signals.disconnect(self._spider_idle, signals.spider_idle)
+        self.crawler.signals.disconnect(self._spider_idle, signals.spider_idle)
         self.frontier.close()
         await self.ledger.close()
         if (closing := self.df.close(reason)) is not None:
@@ -190,8 +191,8 @@ class Scheduler(BaseScheduler):
 
     def _tell_stats(self) -> None:
         for (what, where), number in self._counts.items():
-            self._stats.inc_value(f"scheduler/{what}/{where}", number)
-            self._stats.inc_value(f"scheduler/{what}", number)
+            self.stats.inc_value(f"scheduler/{what}/{where}", number)
+            self.stats.inc_value(f"scheduler/{what}", number)
         self._counts.clear()
 
     def _spider_idle(self) -> None:
@@ -201,25 +202,24 @@ class Scheduler(BaseScheduler):
             raise DontCloseSpider
 
     def _note_seen(self, request: Request) -> None:
-        assert self._crawler.spider is not None
-        self.df.log(request, self._crawler.spider)
+        self.df.log(request, self.spider)
 
     def _note_seen_later(self, request: Request) -> None:
         """As the engine does, which took it for a new one."""
         self._note_seen(request)
-        self._crawler.signals.send_catch_log(
-            signals.request_dropped, request=request, spider=self._crawler.spider
+        self.crawler.signals.send_catch_log(
+            signals.request_dropped, request=request, spider=self.spider
         )
 
     def _note_unpackable(self, request: Request, error: Exception) -> None:
-        if not self._stats.get_value("scheduler/unserializable"):
+        if not self.stats.get_value("scheduler/unserializable"):
             self._crawl.events.warn_user(
                 f"{request} cannot be serialised ({error}). It waits in memory, as do others of"
                 " the kind, and is lost when the crawl ends or is killed before it is"
                 " sent. scheduler/unserializable counts them",
                 error if self._logs_unpackable else None,
             )
-        self._stats.inc_value("scheduler/unserializable")
+        self.stats.inc_value("scheduler/unserializable")
 
 
 class Downloader(inner.Downloader):

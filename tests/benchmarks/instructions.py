@@ -224,7 +224,7 @@ def child() -> None:
         scheduler = scheduler_of(settings)
         push_and_pop(scheduler, made(REQUESTS, "warm"), counts=False)
         push_and_pop(scheduler, made(REQUESTS, "count"), counts=True)
-    frontier = Ours(scheduler._crawler)
+    frontier = Ours(scheduler.crawler)
     scheduler.enqueue_request, scheduler.next_request = frontier.push, frontier.pop
     push_and_pop(scheduler, made(REQUESTS, "warm"), counts=False)
     push_and_pop(scheduler, made(REQUESTS, "count"), counts=True)

@@ -7,9 +7,11 @@ from typing import TYPE_CHECKING, Any
 import pytest
 import scrapy
 from scrapy import signals
+from scrapy.core import scheduler
 from scrapy.dupefilters import RFPDupeFilter
 from scrapy.exceptions import DontCloseSpider
 
+import scrapy_rep
 from tests.site import Site, pages
 from tests.utils import (
     SCRAPYS,
@@ -220,6 +222,22 @@ class WhenIdle(Pages):
         if self.left:
             self.crawler.engine.crawl(self.left.pop())
             raise DontCloseSpider
+
+
+@pytest.mark.parametrize("base", [scheduler.Scheduler, scrapy_rep.Scheduler])
+@coroutine_test
+async def test_a_scheduler_of_the_users_that_is_derived(base: Any):
+    class Counting(base):  # type: ignore[misc]
+        def enqueue_request(self, request):
+            assert self.crawler.spider is self.spider
+            assert isinstance(self.df, RFPDupeFilter)
+            self.stats.inc_value("tried")
+            return super().enqueue_request(request)
+
+    with Site() as site:
+        crawler = await crawled(pages(site, 2), SCHEDULER=Counting)
+    assert crawler.stats.get_value("tried") == 2
+    assert site.count("/0") == 1
 
 
 @coroutine_test

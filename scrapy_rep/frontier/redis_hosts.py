@@ -54,6 +54,7 @@ class FleetBookings:
     ) -> None:
         """*kind* tells what is booked, *host_of* of which host that is."""
         self._server, self._kind, self._host_of = server, kind, host_of
+        self.say = server.say
         self._serials = count(1)
         self.held: dict[str, tuple[float, str]] = {}
         """The delay after it, and as who we hold it."""
@@ -65,9 +66,12 @@ class FleetBookings:
         interval: float = 0.0,
         due: float = 0.0,
         waits: Callable[[], object] = lambda: None,
+        *,
+        is_known: bool = True,
     ) -> int:
-        """Wait until *interval* seconds have passed since the last request (0: for what others
-        know), and until *due* (by ``time.monotonic()``); book this start.
+        """Wait until *interval* seconds have passed since the last request, and until *due* (by
+        ``time.monotonic()``); book this start. Where it *is_known* not what the host asks, a longer
+        interval that others keep counts.
 
         Asked for some time before *due* (``early_of``), as that takes time. Until ``over`` nobody else
         starts there. *waits* is called before each wait. Returns the booking. Raises ``ParkedError``
@@ -82,7 +86,13 @@ class FleetBookings:
             while True:
                 asked = monotonic()
                 wait, *why = await self._ask(
-                    name, me, "book", interval, life, ms=round(early * 1e3)
+                    name,
+                    me,
+                    "book",
+                    interval,
+                    life,
+                    ms=round(early * 1e3),
+                    is_known=is_known,
                 )
                 if why == [b"parked"]:
                     raise ParkedError(wait / 1e3)
@@ -104,7 +114,7 @@ class FleetBookings:
         except (asyncio.CancelledError, ParkedError):
             # Redis may have given it to us all the same.
             self.held[name] = interval, me
-            self._server.begin_task(self.over(name))
+            self.say(self.over(name))
             raise
 
     async def over(self, name: str, booking: int = 0) -> None:
@@ -135,11 +145,20 @@ class FleetBookings:
         return max(lease, interval + 2 * lease / RENEW_PART)
 
     async def _ask(
-        self, name: str, me: str, what: str, delay: float, life: float, *, ms: Any = 0
+        self,
+        name: str,
+        me: str,
+        what: str,
+        delay: float,
+        life: float,
+        *,
+        ms: Any = 0,
+        is_known: bool = False,
     ) -> Any:
         host, server = self._host_of(name), self._server
         key = server.key_at(host, f"{self._kind}:{name}")
-        args = [me, what, round(delay * 1e3), max(1, round(life * 1e3)), ms]
+        spans = round(delay * 1e3), max(1, round(life * 1e3)), ms
+        args = [me, what, *spans, int(is_known)]
         with suppress(AwayError):
             return await server.at_shard(server.shard_of(host), "turn", *args, key=key)
         return [AWAY_SECONDS * 1e3, b"away"]  # a lease ends by itself
@@ -149,7 +168,7 @@ class FleetBookings:
         while self.held:
             for name in before & self.held.keys():
                 interval, me = self.held.get(name, (0.0, ""))
-                await self._ask(name, me, "hold", 0.0, self._life_of(interval))
+                await self._ask(name, me, "hold", interval, self._life_of(interval))
             before = set(self.held)
             await asyncio.sleep(self._server.lease / RENEW_PART)
         self._renewing = None
@@ -198,7 +217,7 @@ class FleetStore(Store):
         try:
             yield True  # another worker may have asked between our last look and the claim
         finally:
-            self._server.begin_task(self._claims.over(origin))
+            self._claims.say(self._claims.over(origin))
 
     def _check_ending(self) -> None:
         if self._server.is_ending():

@@ -40,6 +40,8 @@ _, *PARTS = re.split(
 SCRIPTS = dict(zip(PARTS[::2], PARTS[1::2], strict=True))
 DIGESTS = {name: sha1(text.encode()).hexdigest() for name, text in SCRIPTS.items()}  # noqa: S324 - as Redis does
 CANCELLED_AGAIN_SECONDS = 0.2
+SAYS_SECONDS = 2.0
+"""So long a crawl that ends waits until the others have been told."""
 SAME_CLOCK_SECONDS = 0.05
 """Two clocks that differ by less count as one."""
 MENDS_SECONDS = 30.0
@@ -234,6 +236,8 @@ class Server:
         """Since when a cluster says nothing but that it is down."""
         self._said: set[str | None] = set()
         self._tasks: set[asyncio.Task[Any]] = set()
+        self._words: set[asyncio.Task[Any]] = set()
+        self._is_closed = False
         self.fleet_keys = fleet_keys(spider)
         wanted = settings.fleet_shards
         try:
@@ -386,7 +390,19 @@ class Server:
         if error is not None and not isinstance(error, AWAY_ERRORS):
             self.log.tell_failure("A task of the fleet failed", error)
 
+    def say(self, word: Coroutine[Any, Any, Any]) -> None:
+        """Begin a task for which ``close`` waits; what is said later, as fetches outlast it, is dropped."""
+        if self._is_closed:
+            word.close()
+            return
+        task = self.begin_task(word)
+        self._words.add(task)
+        task.add_done_callback(self._words.discard)
+
     async def close(self) -> None:
+        self._is_closed = True
+        if self._words:
+            await asyncio.wait(self._words, timeout=SAYS_SECONDS)
         # A cancellation may be lost: redis-py swallows some, and before Python 3.12
         # ``asyncio.wait_for`` does if what it waits for is there at the same moment.
         while tasks := self._tasks - {asyncio.current_task()}:

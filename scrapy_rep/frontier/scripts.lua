@@ -193,20 +193,21 @@ return 1
 ---- turn
 -- Who may start a request, for all that ask a host. KEYS: its turn: 'held WHO DELAY DUE' while a
 -- request is under way, 'paced WHEN DELAY' after its answer, or 'parked'; all times in ms.
--- ARGV: me; what (book, hold, over, park); the delay (0: not known, so that of others); for how
--- long the key lives; and for book: how long before its time a start may be booked; for over: how
--- long ago that was.
+-- ARGV: me; what (book, hold, over, park); the delay; for how long the key lives; for book: how long
+-- before its time a start may be booked; for over: how long ago that was; and 1: the delay is what the
+-- host asks, 0: that is not known, so that a longer one of others counts.
 -- Answers {ms}: yes, in so many ms; {ms, why}: not before that, or the key changes.
-local key, me, what, delay, life, ms = KEYS[1], unpack(ARGV)
+local key, me, what, own, life, ms, is_known = KEYS[1], unpack(ARGV)
 local time = redis.call('TIME')
 local now = time[1] * 1000 + time[2] / 1000
 local value, left = redis.call('GET', key) or '', redis.call('PTTL', key)
 local state, whose, kept, due = string.match(value, '^(%a+) ?(%S*) ?(%S*) ?(%S*)$')
 local mine, wait = state == 'held' and whose == me, 0
-delay = delay == '0' and tonumber(kept) or delay + 0
+local delay = math.max(own + 0, is_known == '0' and tonumber(kept) or 0)
+local its_life = life + delay - own
 local function keep(state, whose, due)
   local its = string.format('%s %s %.0f%s', state, whose, delay, due or '')
-  redis.call('SET', key, its, 'PX', life)
+  redis.call('SET', key, its, 'PX', its_life)
 end
 if what == 'book' then
   if state == 'parked' or (state == 'held' and not mine) then
@@ -230,7 +231,7 @@ if what == 'book' then
   end
   keep('held', me, string.format(' %.0f', now + wait))
 elseif what == 'hold' and mine then
-  redis.call('PEXPIRE', key, life)
+  redis.call('PEXPIRE', key, its_life)
 elseif what == 'over' and mine then
   keep('paced', string.format('%.3f', now - ms))
 elseif what == 'park' and not (state == 'parked' and left > life + 0) then

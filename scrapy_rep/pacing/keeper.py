@@ -11,7 +11,6 @@ from weakref import ref
 
 from scrapy.exceptions import IgnoreRequest
 from scrapy.http import Request, Response
-from scrapy.utils.defer import deferred_from_coro
 
 from scrapy_rep.engine.inner import hop_of
 from scrapy_rep.engine.tools import sleep
@@ -162,7 +161,7 @@ class Keeper:
         """As ``learn_parked``, for all who share the pace."""
         longer = self.learn_parked(host, seconds, what)
         if longer and self.bookings:
-            deferred_from_coro(self.bookings.park(host, seconds))
+            self.bookings.say(self.bookings.park(host, seconds))
         return longer
 
     def learn_parked(self, host: str, seconds: float, what: str = "") -> float:
@@ -356,7 +355,11 @@ class Keeper:
             return True
         try:
             departure.booking = await self.bookings.book(
-                departure.host, interval, record.last or 0.0, departure.step_aside
+                departure.host,
+                interval,
+                record.last or 0.0,
+                departure.step_aside,
+                is_known=departure.robots_hop is None,
             )
         except ParkedError as parked:
             record.note_over(departure)
@@ -386,7 +389,7 @@ class Keeper:
     def _end_booking(self, departure: Departure) -> None:
         booking, departure.booking = departure.booking, None
         if booking is not None:
-            deferred_from_coro(self.bookings.over(departure.host, booking))
+            self.bookings.say(self.bookings.over(departure.host, booking))
 
     # REP_LATENCY_FACTOR: a pause of so many response times
 

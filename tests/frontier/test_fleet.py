@@ -334,13 +334,17 @@ async def test_a_start_is_held_until_its_answer_and_the_delay_counts_from_there(
     await second.over(HOST, 0)
 
 
+@pytest.mark.invariant2
+@pytest.mark.parametrize("own", [0.0, 0.05])
 @of_workers(2)
-async def test_who_does_not_know_the_delay_keeps_the_one_that_others_keep(one, other):
+async def test_who_does_not_know_the_delay_keeps_the_one_that_others_keep(
+    one, other, own
+):
     first, second = FleetBookings(one), FleetBookings(other)
     booking = await first.book(HOST, 0.4)
     began = monotonic()
     await first.over(HOST, booking)
-    booking = await second.book(HOST, 0.0)  # a robots.txt
+    booking = await second.book(HOST, own, is_known=False)  # a robots.txt
     assert monotonic() - began >= 0.38
     began = monotonic()
     await second.over(HOST, booking)
@@ -567,6 +571,31 @@ async def test_the_end_comes_although_a_cancellation_is_lost(redis_server):
     await asyncio.sleep(0)
     await asyncio.wait_for(server.close(), 30)
     assert task.cancelled()
+
+
+@pytest.mark.invariant2
+@of_workers(2, REP_FLEET_LEASE=0.5)
+async def test_a_worker_that_dies_shortens_no_delay_that_it_does_not_know(one, other):
+    first, second = FleetBookings(one), FleetBookings(other)
+    await first.over(HOST, await first.book(HOST, 1.0))
+    await second.book(HOST, is_known=False)
+    began = monotonic()
+    await other.close()  # nobody renews its hold
+    await first.book(HOST, 1.0)
+    assert monotonic() - began >= 0.98
+
+
+@of_workers(1)
+async def test_others_hear_what_is_told_as_a_worker_ends(other, redis_server):
+    server = server_of(redis_server)
+    first, second = FleetBookings(server), FleetBookings(other)
+    booking = await first.book(HOST, 0.3)
+    first.say(first.over(HOST, booking))
+    await server.close()
+    await asyncio.wait_for(second.book(HOST, 0.3), server.lease / 2)
+    first.say(second.over(HOST))  # of a robots.txt that was under way
+    await asyncio.sleep(0)
+    assert second.held
 
 
 @coroutine_test

@@ -75,14 +75,9 @@ def test_a_host_is_parked_until_the_longest_pause_is_over(kept, clock):
 
 
 def test_others_are_told_of_what_was_parked_here_only(kept):
-    told = []
+    told: list[Any] = []
 
-    class Others:
-        def park(self, host: str, seconds: float) -> None:
-            told.append((host, seconds))
-
-    others: Any = Others()
-    kept.bookings = others
+    kept.bookings = SimpleNamespace(park=lambda *parked: parked, say=told.append)
     kept.park("a", 5)
     kept.learn_parked("b", 5)
     assert told == [("a", 5)]

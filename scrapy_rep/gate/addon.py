@@ -12,7 +12,7 @@ from scrapy.utils.misc import load_object
 from scrapy_rep.crawl import Crawl
 from scrapy_rep.events.kinds import Told, Warned
 from scrapy_rep.events.log import tell_plainly
-from scrapy_rep.gate.holding import BUILT_IN, SCRAPYS_DOWNLOADER, GateCheck
+from scrapy_rep.gate.holding import BUILT_IN, SCRAPYS_DOWNLOADER, GateCheck, is_ours
 from scrapy_rep.gate.middleware import RepMiddleware
 from scrapy_rep.gate.pages import RepSpiderMiddleware
 from scrapy_rep.gate.robots import equip
@@ -99,7 +99,7 @@ def _choose_scheduler(settings: BaseSettings) -> Told | None:
     """Have the frontier hold what waits, unless the user chose other parts; return what to tell of it."""
     name, job = _chosen_part(settings), _our_job(settings.get("JOBDIR"))
     if name is not None:
-        if job and job.exists() and settings["SCHEDULER"] != OUR_SCHEDULER:
+        if job and job.exists() and not is_ours(settings["SCHEDULER"]):
             return Warned(
                 f"{job} is not used, as {name} is set: what waits there, and what was seen, is "
                 "for a run with scrapy_rep.Scheduler"

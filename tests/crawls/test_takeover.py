@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+import scrapy_rep
 from scrapy_rep.frontier.job_file import FILE_NAME
 from tests.site import Site, pages
 from tests.utils import (
@@ -41,8 +42,15 @@ async def test_a_job_of_scrapys_goes_on_with_scrapys_scheduler(tmp_path, caplog)
     assert not (tmp_path / FILE_NAME).exists()
 
 
+class Derived(scrapy_rep.Scheduler):
+    """A scheduler of the user's, which knows the job of ours."""
+
+
+@pytest.mark.parametrize("named", [{}, {"SCHEDULER": Derived}])
 @coroutine_test
-async def test_a_job_of_ours_is_not_used_by_scrapys_and_that_is_said(tmp_path, caplog):
+async def test_a_job_of_ours_is_not_used_by_scrapys_and_that_is_said(
+    named, tmp_path, caplog
+):
     job: dict[str, Any] = {"JOBDIR": str(tmp_path), "CONCURRENT_REQUESTS": 1}
     with Site() as site:
         urls = pages(site, 10)
@@ -52,7 +60,8 @@ async def test_a_job_of_ours_is_not_used_by_scrapys_and_that_is_said(tmp_path, c
         assert second.spider.got == []
         (warning,) = said(caplog, "is not used")
         assert warning.levelname == "WARNING"
-        third = await crawled(**job)
+        third = await crawled(**job, **named)
+    assert len(said(caplog, "is not used")) == 1
     assert sorted(first.spider.got + third.spider.got) == sorted(urls)
 
 

@@ -20,10 +20,13 @@ class Stamping:
     """For DOWNLOAD_HANDLERS: makes Scrapy's own handler, which stamps what it is given."""
 
     lazy = True
+    path: str | None = None
+    """Of the handler that it makes; None: of Scrapy's default."""
 
     @classmethod
     def from_crawler(cls, crawler: Any) -> Any:
-        own = load_object(crawler.settings["DOWNLOAD_HANDLERS_BASE"]["http"])
+        default = crawler.settings["DOWNLOAD_HANDLERS_BASE"]["http"]
+        own = load_object(cls.path or default)
         handler: Any = build_from_crawler(own, crawler)
         download = handler.download_request
 

@@ -39,7 +39,7 @@ from scrapy.core import downloader as scrapys
 from scrapy.utils.defer import deferred_from_coro
 from twisted.internet.defer import CancelledError
 
-from scrapy_rep.engine.tools import OneForEachCrawler, sleep
+from scrapy_rep.engine.tools import Alarm, OneForEachCrawler, sleep
 
 if TYPE_CHECKING:
     from collections.abc import (
@@ -105,6 +105,8 @@ NOWHERE: frozenset[Request] = frozenset()
 SLOT, HOST = "slot", "host"
 TURN_UNUSED_SECONDS = 0.5
 """After so long a turn that a request has, but does not use, goes to what it may wait for."""
+GONE_SECONDS = 1.0
+"""After so long it is looked for requests that have left a downloader and told nobody."""
 UNLIMITED = 100
 """Requests at a time, where there is no limit."""
 # What Slot.lastseen is told by: the wall clock before Scrapy 2.16.
@@ -180,6 +182,7 @@ class Starts(OneForEachCrawler):
         """Requests that others wait for at the gate, and these others."""
         self._answered: dict[str, Headers] = {}
         """Origins, and the headers of their last answers: a connection may have been kept."""
+        self._looker = Alarm(self._look_for_gone)
         self._is_at_gate = False
         self._signals_starts = False
         """Whether the user's downloader tells what it does, as Scrapy's does."""
@@ -282,6 +285,7 @@ class Starts(OneForEachCrawler):
                 self._within[request] = departure
         await self._wait(Departure(request))
         _at_gate.set(ref(request))
+        self._looker.set(GONE_SECONDS)
 
     async def _stays(self, departure: Departure, host: str) -> bool:
         """Tell whether *departure* has the turn of *host*, and is not sent for some time."""
@@ -342,6 +346,12 @@ class Starts(OneForEachCrawler):
         engine: Any = self._crawler.engine
         active: Container[Request] = engine.downloader.active
         return active
+
+    def _look_for_gone(self) -> None:
+        """End what was answered behind the gate, and then refused by another middleware."""
+        self._forget_replaced()
+        if self._under_way:
+            self._looker.set(GONE_SECONDS)
 
     def _forget_replaced(self) -> None:
         """End those in whose place a middleware has sent another request."""

@@ -483,6 +483,32 @@ async def test_a_page_that_has_its_turn_may_wait_for_others_of_its_host(download
     assert not played.of(Refused)
 
 
+@pytest.mark.invariant6
+@both_schedulers
+@coroutine_test
+async def test_what_a_middleware_answers_and_another_one_refuses_holds_up_nobody(
+    scheduler,
+):
+    class Answers:
+        def process_request(self, request):
+            if request.url.endswith("/a"):
+                return HtmlResponse(request.url, request=request)
+            return None
+
+        def process_response(self, request, response):
+            if request.url.endswith("/a"):
+                raise IgnoreRequest
+            return response
+
+    delayed = {"/robots.txt": "User-agent: *\nCrawl-delay: 0.2\n"}
+    settings = {"DOWNLOADER_MIDDLEWARES": {Answers: 800}, "SCHEDULER": scheduler}
+    with Site(delayed) as site:
+        settings["DOWNLOADER"] = SCRAPYS_DOWNLOADER
+        urls = [site.url(path) for path in ("/a", "/b", "/c")]
+        await crawl(make_crawler(**settings), WITHIN, urls=urls)
+        assert sorted(site.paths) == ["/b", "/c", "/robots.txt"]
+
+
 @coroutine_test
 async def test_a_page_keeps_its_turn_while_it_waits_for_another_host(monkeypatch):
     monkeypatch.setattr(inner, "TURN_UNUSED_SECONDS", 10 * WITHIN)

@@ -5,15 +5,35 @@ from __future__ import annotations
 import json
 import sys
 from pathlib import Path
+from typing import Any
 from zlib import crc32
 
 import scrapy
 from scrapy import signals
-from scrapy.exceptions import IgnoreRequest
+from scrapy.exceptions import (
+    CloseSpider,
+    DontCloseSpider,
+    IgnoreRequest,
+    StopDownload,
+)
 from scrapy.http import HtmlResponse
 
+import scrapy_rep
 from tests.crawls.processes import crawl
 from tests.utils import sleep
+from tests.wire import Stamping
+
+ON_PURPOSE = "on purpose"
+METAS: list[dict[str, Any]] = [
+    {},
+    {"dont_redirect": True},
+    {"handle_httpstatus_all": True},
+    {"dont_retry": True},
+    {"download_timeout": 0.25},
+    {"download_maxsize": 6},
+    {"download_latency": 3},
+    {"robotstxt_user_agent": "Other"},
+]
 
 
 def drawn(url: str, one_of: int) -> bool:
@@ -37,10 +57,19 @@ class Wanderer(scrapy.Spider):
 
     name = "wanderer"
 
+    idles = 0
+
     @classmethod
     def from_crawler(cls, crawler, *args, **kwargs):
         spider = super().from_crawler(crawler, *args, **kwargs)
         crawler.signals.connect(spider.dropped, signals.request_dropped)
+        if "stops" in plan["habits"]:
+            crawler.signals.connect(spider.stop, signals.headers_received)
+        if "idles" in plan["habits"]:
+            crawler.signals.connect(spider.idle, signals.spider_idle)
+        if "handlers" in plan["habits"]:
+            for each in HANDLED:
+                crawler.signals.connect(spider.handle, each)
         return spider
 
     async def start(self):
@@ -53,19 +82,58 @@ class Wanderer(scrapy.Spider):
             errback=self.failed,
             cb_kwargs={"asked": url},
             priority=crc32(url.encode()) % 3,
-            meta=meta,
+            meta={**self.meta_of(url), **meta},
         )
 
-    def parse(self, response, asked):
+    def meta_of(self, url: str):
+        meta: dict[str, Any] = {}
+        if "metas" in plan["habits"]:
+            meta |= METAS[crc32(url.encode()) % len(METAS)]
+        if "slots" in plan["habits"]:
+            meta["download_slot"] = "ab"[drawn(url, 2)]
+        return meta
+
+    async def parse(self, response, asked):
         note(response.request, "answered")
-        if response.text.startswith("["):
-            for url in json.loads(response.text):
-                copied = drawn(asked, 5)
-                yield self.asking(url, **(response.meta if copied else {}))
-        yield {"url": response.url}
+        links = json.loads(response.text) if response.text.startswith("[") else []
+        if "closes" in plan["habits"] and drawn(asked, 5):
+            raise CloseSpider
+        if "downloads" in plan["habits"] and drawn(asked, 3):
+            await self.download(response)
+        for url in links:
+            copied = drawn(asked, 5)
+            yield self.asking(url, **(response.meta if copied else {}))
+        yield {"url": response.url, "file_urls": [f"{url}/file" for url in links]}
+
+    async def download(self, response):
+        """Get pages beside the scheduler."""
+        for path in ("/beside", "/private/beside"):
+            request = scrapy.Request(response.urljoin(path))
+            try:
+                await self.crawler.engine.download_async(request)
+            except Exception as error:  # noqa: BLE001 - it does without
+                self.crawler.stats.inc_value(f"beside/{type(error).__name__}")
 
     def failed(self, failure):
-        note(failure.request, type(failure.value).__name__)
+        request = failure.request
+        note(request, type(failure.value).__name__)
+        if "errbacks" in plan["habits"] and "failed" not in request.meta:
+            meta = {**request.meta, "failed": True}
+            yield request.replace(meta=meta, dont_filter=True)
+
+    def stop(self, request):
+        if is_page(request) and drawn(request.url, 4):
+            raise StopDownload(fail=drawn(request.url, 8))
+
+    def idle(self):
+        if self.idles < 3:
+            self.idles += 1
+            request = self.asking(f"{plan['urls'][0]}/idle{self.idles}")
+            self.crawler.engine.crawl(request)
+            raise DontCloseSpider
+
+    def handle(self):
+        raise ValueError(ON_PURPOSE)
 
     def dropped(self, request):
         # One that was moved may come to a page that another one has got.
@@ -74,6 +142,14 @@ class Wanderer(scrapy.Spider):
             and request.meta.get("redirect_urls", [""])[0] == request.cb_kwargs["asked"]
         ):
             note(request, "dropped")
+
+
+HANDLED = [
+    signals.request_scheduled,
+    signals.request_reached_downloader,
+    signals.response_received,
+    signals.request_left_downloader,
+]
 
 
 class Second(Wanderer):
@@ -109,6 +185,24 @@ class Raising:
         if is_page(request) and drawn(request.url, 7):
             raise ValueError(request.url)
         return response
+
+
+class Late:
+    async def process_response(self, request, response):
+        await sleep(0.1)
+        return response
+
+
+class Mending:
+    """Has an answer, or another try, for what failed."""
+
+    def process_exception(self, request, exception):
+        if is_page(request) and drawn(request.url, 3):
+            return HtmlResponse(request.url, body=b"made up", request=request)
+        if is_page(request) and drawn(request.url, 2) and "mended" not in request.meta:
+            meta = {**request.meta, "mended": True}
+            return request.replace(meta=meta, dont_filter=True)
+        return None
 
 
 class Asking:
@@ -148,9 +242,54 @@ class Again:
         return request.replace(meta={**request.meta, "again": True}, dont_filter=True)
 
 
+class Outputs:
+    """For SPIDER_MIDDLEWARES: has a bug."""
+
+    async def process_spider_output(self, response, result):
+        async for each in result:
+            yield each
+        if drawn(response.url, 6):
+            raise ValueError(ON_PURPOSE)
+
+
+class OwnScheduler(scrapy_rep.Scheduler):
+    def enqueue_request(self, request):
+        self.stats.inc_value("own/enqueued")
+        return super().enqueue_request(request)
+
+
+class OwnDownloader(scrapy_rep.Downloader):
+    def fetch(self, request, spider=None):
+        self.seen = request.url
+        return super().fetch(request)
+
+
+class ByHttpx(Stamping):
+    path = "scrapy.core.downloader.handlers._httpx.HttpxDownloadHandler"
+
+
+class ByAiohttp(Stamping):
+    path = "scrapy.core.downloader.handlers._aiohttp.AiohttpDownloadHandler"
+
+
+def settings_of_habits():
+    habits = plan["habits"]
+    if "media" in habits:
+        yield "ITEM_PIPELINES", {"scrapy.pipelines.files.FilesPipeline": 1}
+    if "outputs" in habits:
+        yield "SPIDER_MIDDLEWARES", {Outputs: 100}
+    if "derives" in habits:
+        yield "SCHEDULER", OwnScheduler
+        yield "DOWNLOADER", OwnDownloader
+    for handler in (ByHttpx, ByAiohttp):
+        if handler.__name__ in habits and plan["reactor"] != "default":
+            yield "DOWNLOAD_HANDLERS", {"http": handler}
+
+
 if __name__ == "__main__":
     plan = json.loads(sys.argv[1])
     plan["settings"]["DOWNLOADER_MIDDLEWARES"] = {
         globals()[name]: place for name, place in plan["own"].items()
     }
+    plan["settings"] = {**dict(settings_of_habits()), **plan["settings"]}
     crawl(Wanderer, plan, *[Second] * plan["double"])

@@ -1,10 +1,12 @@
-"""Random worlds: sites, settings, middlewares and kills are drawn from a seed, and really crawled.
+"""Random worlds: sites, settings, middlewares, habits and kills are drawn from a seed, and really crawled.
 
     python -m tests.fuzz.worlds -n 20 --seed 1
 
 Whatever is drawn: what robots.txt disallows is not asked for, a delay is kept between all requests to
 a host, a robots.txt is fetched once for its lifetime, each request comes to a callback, an errback
-or a signal, also after kills, and the log has no traceback. Exit status 1 where one of these failed.
+or a signal, also after kills, an audit has whatever was sent, no host is asked beyond its budget,
+and the log has no traceback but of what the world does wrong itself. Exit status 1 where one of
+these failed.
 """
 
 from __future__ import annotations
@@ -17,6 +19,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections import Counter
 from contextlib import ExitStack
 from itertools import pairwise
 from operator import attrgetter
@@ -34,6 +37,9 @@ if TYPE_CHECKING:
 
 RULES = "User-agent: *\nDisallow: /private\n"
 BUSY: dict[str, Any] = {"status": 429, "headers": {"Retry-After": "1"}}
+ENTRY = re.compile(r"^(?=\d{4}-\d\d-\d\d )", re.MULTILINE)
+ITS_OWN = ("on purpose", "StopDownload", "FileException")
+"""What entries of a log have that tell of what the world does wrong itself."""
 SHORTEST = 0.01
 """Seconds by which a gap may look shorter: two clocks are read, and a header is set, between them."""
 
@@ -94,7 +100,9 @@ class World:
         loops = ["asyncio", "none", "default"]
         self.reactor = rnd.choice(loops[: 2 if self.how == "fleet" else 3])
         self.settings = self._settings()
-        self.own = {name: rnd.choice(PLACES) for name in rnd.sample(MIDDLEWARES, 2)}
+        names = rnd.sample(MIDDLEWARES, rnd.randint(0, 3))
+        self.own = {name: rnd.choice(PLACES) for name in names}
+        self.habits = rnd.sample(HABITS, rnd.choice([0, 1, 2, 4]))
 
     def _page(self) -> Any:
         rnd = self.rnd
@@ -124,12 +132,16 @@ class World:
             drawn["JOBDIR"] = None
         # Else they are kept where the command is run, for the next world, too.
         kept = {"HTTPCACHE_DIR": "cache", "REP_STORE_PATH": "robots.sqlite"}
+        kept |= {"FILES_STORE": "files"}
+        if "REP_AUDIT_URI" in drawn:
+            kept["REP_AUDIT_URI"] = drawn.pop("REP_AUDIT_URI")
         kept = {name: str(self.folder / path) for name, path in kept.items()}
         return QUICK | kept | drawn
 
     def __str__(self) -> str:
         robots = [each.reply for each in self.robots]
-        return f"{robots}\n{self.settings}\n{self.own}, {self.how}, {self.ends}, {self.reactor}"
+        what = self.own, self.habits, self.how, self.ends, self.reactor
+        return f"{robots}\n{self.settings}\n{what}"
 
     def play(self) -> Iterator[str]:
         """Crawl it, and tell what was wrong."""
@@ -157,6 +169,7 @@ class World:
             "done": str(self.folder / "done"),
             "settings": self.settings,
             "own": self.own,
+            "habits": self.habits,
             "double": self.how == "double",
             "reactor": self.reactor,
         }
@@ -174,7 +187,12 @@ class World:
             yield f"it did not end:\n{log}"
         if crawl.returncode and end == "end":
             yield f"exit status {crawl.returncode}"
-        if "Traceback" in log or re.search(r"(?<!\.retry\]) ERROR: ", log):
+        told = "".join(
+            entry
+            for entry in ENTRY.split(log)
+            if not any(each in entry for each in ITS_OWN)
+        )
+        if "Traceback" in told or re.search(r"(?<!\.retry\]) ERROR: ", told):
             yield log
 
     def _faults(self) -> Iterator[str]:
@@ -189,7 +207,8 @@ class World:
                 yield f"{site.origin}: {forbidden} were sent"
             # Each spider counts its own failures, and without room asks for itself.
             is_shared = robots.fetches == 1 and "REP_CACHE_BYTES" not in self.settings
-            runs = len(self.ends) + (self.how == "double" and not is_shared)
+            spiders = 1 + (self.how == "double")
+            runs = len(self.ends) * (1 if is_shared else spiders)
             if (count := site.count("/robots.txt")) > robots.fetches * runs:
                 yield f"{site.origin}: robots.txt was fetched {count} times"
             for one, two in pairwise(sorted(site.hits, key=attrgetter("sent"))):
@@ -197,11 +216,29 @@ class World:
                 is_known = {one.path, two.path} != {"/robots.txt"}
                 if is_known and (gap := two.sent - one.sent) < robots.delay - SHORTEST:
                     yield f"{site.origin}: {gap:.3f} s from {one.path} to {two.path}"
+            budget = self.settings.get("REP_HOST_BUDGET", len(pages))
+            if len(pages) > budget * spiders * len(self.ends):
+                yield f"{site.origin}: {len(pages)} requests were sent"
+        if "REP_AUDIT_URI" in self.settings and "kill" not in self.ends:
+            yield from self._unaudited()
         done = {
             line.split()[0] for line in (self.folder / "done").read_text().splitlines()
         }
-        if lost := [url for url in self.urls if url not in done]:
+        may_close = "closes" in self.habits or "CLOSESPIDER_PAGECOUNT" in self.settings
+        lost = [url for url in self.urls if url not in done]
+        if lost and not may_close:
             yield f"nothing is known of {lost}"
+
+    def _unaudited(self) -> Iterator[str]:
+        """Tell which requests reached a site, and are in no audit."""
+        sent: Counter[str] = Counter()
+        for file in self.folder.glob("*.jsonl"):
+            records = map(json.loads, file.read_text().splitlines())
+            sent.update(each["url"] for each in records if each["type"] == "sent")
+        for site in self.sites:
+            for path, number in Counter(site.paths).items():
+                if number > sent[site.url(path)]:
+                    yield f"{site.url(path)} is not in the audit"
 
 
 QUICK = {
@@ -225,10 +262,14 @@ SETTINGS: dict[str, list[Any]] = {
     "HTTPCACHE_ENABLED": [True],
     "METAREFRESH_ENABLED": [False],
     "REDIRECT_ENABLED": [False],
+    "CLOSESPIDER_PAGECOUNT": [3],
+    "REP_AUDIT_URI": ["%(name)s-%(worker)s.jsonl"],
     "REP_CACHE_BYTES": [1, 5000],
     "REP_DIALECT": ["gym2008"],
     "REP_EVIDENCE": [True],
+    "REP_EVIDENCE_FIELD": ["rules"],
     "REP_FETCH_CONCURRENCY": [1],
+    "REP_HOST_BUDGET": [3, 10],
     "REP_LATENCY_FACTOR": [1.0],
     "REP_PACE_BY": ["domain"],
     "REP_PAGE_OBEY": [["noindex", "nofollow"]],
@@ -245,6 +286,12 @@ MIDDLEWARES = [
     "Asking",
     "Answering",
     "Again",
+    "Late",
+    "Mending",
+]
+HABITS = [
+    *("slots", "metas", "downloads", "media", "errbacks", "idles", "stops"),
+    *("handlers", "outputs", "closes", "derives", "ByHttpx", "ByAiohttp"),
 ]
 PLACES = [1, 50, 250, 450, 560, 580, 700, 950, 999]
 

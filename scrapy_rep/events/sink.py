@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 import re
 from collections import deque
 from contextlib import suppress
@@ -111,6 +112,8 @@ class Sink:
         self._closing, self._is_late = Event(), False
         self._thread = Thread(target=self._run, name="rep-audit", daemon=True)
         self._thread.start()
+        # A second Ctrl-C ends the process without the end of the crawl.
+        atexit.register(self._end_thread)
 
     @property
     def name(self) -> str:
@@ -137,10 +140,15 @@ class Sink:
         more, self._told = self._errors - self._told, self._errors
         self._events.tell(AuditFailed(self.name, self._error, more))
 
-    async def close(self) -> None:
-        """Write what waits, and upload the file if the storage does that at the end."""
+    def _end_thread(self) -> None:
+        """Have it write what waits."""
         self._closing.set()
         self._thread.join(CLOSE_SECONDS)
+
+    async def close(self) -> None:
+        """Write what waits, and upload the file if the storage does that at the end."""
+        atexit.unregister(self._end_thread)
+        self._end_thread()
         try:
             if self._thread.is_alive():
                 self._is_late = True

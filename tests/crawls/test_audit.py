@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import json
 import os
+import signal
 import sys
 import time
 from io import BytesIO
@@ -20,7 +21,7 @@ from scrapy_rep.events.stream import Stream
 from scrapy_rep.report.audit import Audit
 from scrapy_rep.settings import DEFAULTS
 from tests.audits import digest, lines_of, of_type, records_of
-from tests.crawls.processes import start
+from tests.crawls.processes import start, wait_for_hit
 from tests.crawls.test_middleware import LEAKS_OF_SCRAPY
 from tests.play import play
 from tests.site import Reply, Site, some_sites
@@ -360,6 +361,26 @@ def test_a_file_that_may_not_grow(tmp_path):
     # And some lines on what waits, depending on how long it takes.
     assert stats["rep/audit/records"] + stats["rep/audit/lost"] >= 5 + 4 * 60
     assert stats["rep/audit/lost"] > 10
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="no SIGINT for another process")
+def test_a_crawl_that_is_told_twice_to_end(tmp_path):
+    """Scrapy then ends the process, and not the crawl."""
+    path = tmp_path / "audit.jsonl"
+    with site_of_slow_pages(200, 0.1) as site:
+        process = begun(path, site)
+        wait_for_hit(process, [site])
+        time.sleep(0.3)
+        for _ in range(2):
+            process.send_signal(signal.SIGINT)
+            time.sleep(0.05)
+        process.communicate(timeout=60)
+        assert set(site.paths) > {"/robots.txt"}
+    found = records_of(path)
+    assert not of_type("end", found)
+    assert {site.url(each) for each in site.paths} <= {
+        one["url"] for one in of_type("sent", found)
+    }
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="no SIGKILL")

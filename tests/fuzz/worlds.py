@@ -87,6 +87,7 @@ class World:
         self.rnd = rnd = Random(seed)
         self.folder = folder
         (folder / "done").touch()
+        (folder / "files").mkdir()  # two crawls may try to at a time
         self.sites = [Site(host=f"127.0.0.{2 + n}") for n in range(rnd.randint(1, 4))]
         self.robots = [drawn_robots(rnd) for _ in self.sites]
         self.paths = [f"/{number}" for number in range(rnd.choice([4, 10, 25]))]
@@ -196,6 +197,7 @@ class World:
             yield log
 
     def _faults(self) -> Iterator[str]:
+        may_close = "closes" in self.habits or "CLOSESPIDER_PAGECOUNT" in self.settings
         for site, robots in zip(self.sites, self.robots, strict=True):
             pages = [
                 path for path in site.paths if path not in {"/robots.txt", "/rules"}
@@ -205,8 +207,10 @@ class World:
             )
             if forbidden and (robots.shut or robots.private):
                 yield f"{site.origin}: {forbidden} were sent"
-            # Each spider counts its own failures, and without room asks for itself.
+            # Each spider counts its own failures, and without room, or once the one that
+            # asks is closed, asks for itself.
             is_shared = robots.fetches == 1 and "REP_CACHE_BYTES" not in self.settings
+            is_shared &= not may_close
             spiders = 1 + (self.how == "double")
             runs = len(self.ends) * (1 if is_shared else spiders)
             if (count := site.count("/robots.txt")) > robots.fetches * runs:
@@ -224,7 +228,6 @@ class World:
         done = {
             line.split()[0] for line in (self.folder / "done").read_text().splitlines()
         }
-        may_close = "closes" in self.habits or "CLOSESPIDER_PAGECOUNT" in self.settings
         lost = [url for url in self.urls if url not in done]
         if lost and not may_close:
             yield f"nothing is known of {lost}"

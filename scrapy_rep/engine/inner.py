@@ -320,6 +320,8 @@ class Starts(OneForEachCrawler):
             if not departure.is_sent and not self._signals_starts:
                 self._note_start(departure)
             self._end(departure, outcome if departure.is_sent else None)
+        if not self._under_way:
+            self._looker.cancel()  # it would keep the crawl
         before = self._within.pop(request, None)
         if before is not None:
             await self._wait(before)

@@ -27,6 +27,7 @@ from pathlib import Path
 from random import Random, randrange
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from scrapy_rep.settings import DEFAULTS
 from tests.crawls.processes import TIMEOUT, start
 from tests.redis_server import RedisServer
 from tests.site import Reply, Site
@@ -96,6 +97,8 @@ class World:
             site.replies = {"/robots.txt": robots.reply, "/rules": RULES}
             site.replies |= {path: self._page() for path in self.paths}
         self.how = rnd.choice(["once", "once", "again", "double", "fleet"])
+        is_double = self.how == "double" or (self.how == "fleet" and rnd.random() < 0.3)
+        self.spiders = 1 + is_double
         ends = rnd.choices(["end", "kill", "stop"], [5, 3, 1], k=rnd.randint(1, 3))
         self.ends = [*ends, "end"] if self.how in {"again", "fleet"} else ["end"]
         loops = ["asyncio", "none", "default"]
@@ -141,7 +144,7 @@ class World:
 
     def __str__(self) -> str:
         robots = [each.reply for each in self.robots]
-        what = self.own, self.habits, self.how, self.ends, self.reactor
+        what = self.own, self.habits, self.how, self.spiders, self.ends, self.reactor
         return f"{robots}\n{self.settings}\n{what}"
 
     def play(self) -> Iterator[str]:
@@ -171,7 +174,7 @@ class World:
             "settings": self.settings,
             "own": self.own,
             "habits": self.habits,
-            "double": self.how == "double",
+            "double": self.spiders == 2,
             "reactor": self.reactor,
         }
         return start("tests.fuzz.world", self.folder / "job", **plan)
@@ -211,8 +214,7 @@ class World:
             # asks is closed, asks for itself.
             is_shared = robots.fetches == 1 and "REP_CACHE_BYTES" not in self.settings
             is_shared &= not may_close
-            spiders = 1 + (self.how == "double")
-            runs = len(self.ends) * (1 if is_shared else spiders)
+            runs = len(self.ends) * (1 if is_shared else self.spiders)
             if (count := site.count("/robots.txt")) > robots.fetches * runs:
                 yield f"{site.origin}: robots.txt was fetched {count} times"
             for one, two in pairwise(sorted(site.hits, key=attrgetter("sent"))):
@@ -221,7 +223,7 @@ class World:
                 if is_known and (gap := two.sent - one.sent) < robots.delay - SHORTEST:
                     yield f"{site.origin}: {gap:.3f} s from {one.path} to {two.path}"
             budget = self.settings.get("REP_HOST_BUDGET", len(pages))
-            if len(pages) > budget * spiders * len(self.ends):
+            if len(pages) > budget * self.spiders * len(self.ends):
                 yield f"{site.origin}: {len(pages)} requests were sent"
         if "REP_AUDIT_URI" in self.settings and "kill" not in self.ends:
             yield from self._unaudited()
@@ -250,6 +252,8 @@ QUICK = {
     "DEPTH_LIMIT": 2,
     "DOWNLOAD_TIMEOUT": 5,
     "REP_BACK_OFF_FIRST": 0.2,
+    "REP_BACK_OFF_GIVE_UP": 6,
+    "REP_BACK_OFF_MAX": 2,
     "REP_MIN_AGE": 600,
     "REP_TIMEOUT": 2,
     "REP_UNREACHABLE_RETRY_DELAYS": [0.3, 0.3],
@@ -274,6 +278,7 @@ SETTINGS: dict[str, list[Any]] = {
     "REP_FETCH_CONCURRENCY": [1],
     "REP_HOST_BUDGET": [3, 10],
     "REP_LATENCY_FACTOR": [1.0],
+    "REP_OBEY": [DEFAULTS["REP_OBEY"]],  # back-off, too
     "REP_PACE_BY": ["domain"],
     "REP_PAGE_OBEY": [["noindex", "nofollow"]],
     "REP_SLOW_FETCHES": [1],

@@ -128,16 +128,26 @@ class FleetBookings:
     async def park(self, host: str, seconds: float) -> None:
         await self._ask(host, "", "park", 0.0, seconds)
 
-    async def spend(self, host: str, most: int) -> bool:
-        """Count a request to *host*; ``False``: *most* requests have started already."""
-        name = f"{self._server.spider}:spent:{host}"
+    def _spent_key(self, host: str) -> str:
+        return f"{self._server.spider}:spent:{host}"
+
+    async def give_back(self, host: str) -> None:
+        """Count a request less, which does not start."""
+        with suppress(AwayError):
+            await self._server.at_host(host, "DECR", self._spent_key(host))
+
+    async def spend(self, host: str, most: int) -> bool | None:
+        """Count a request to *host*; ``False``: *most* requests have started already; ``None``: the
+        crawl ends, and it was not counted.
+        """
+        name = self._spent_key(host)
         while not self._server.is_ending():
             with suppress(AwayError):
                 number = await self._server.at_host(host, "INCR", name)
                 await self._server.at_host(host, "PEXPIRE", name, SPENT_KEPT_MS)
                 return int(number) <= most
             await asyncio.sleep(AWAY_SECONDS)
-        return True
+        return None
 
     def _life_of(self, interval: float) -> float:
         """Return for how long it is held: its delay, at least, after each renewal."""

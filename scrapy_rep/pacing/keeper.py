@@ -237,14 +237,16 @@ class Keeper:
             raise OverBudgetError
         self._spent[host] += number
 
-    async def _spend_shared(self, host: str) -> None:
-        """Count a request, which is counted here already, for the whole fleet."""
+    async def _spend_shared(self, host: str) -> bool:
+        """Count a request, which is counted here already, for the whole fleet; tell whether it was."""
         most = self.budget_of(host)
         if self.bookings is None or most is None:
-            return
-        if not await self.bookings.spend(host, most):
+            return False
+        is_counted = await self.bookings.spend(host, most)
+        if is_counted is False:
             self._spent[host] = most
             raise OverBudgetError
+        return bool(is_counted)
 
     # Each start
 
@@ -308,15 +310,19 @@ class Keeper:
         come_back = self._engine.step_out(departure)
         if lent:
             self._engine.wake()  # another one may have its place
+        is_spent = False
         try:
+            # Before its turn comes, which is not held for as long as Redis may be away.
+            if is_page and not departure.started_at:  # else it has been counted
+                is_spent = await self._spend_shared(host)
             await self._wait(departure)
-            if is_page:
-                await self._spend_shared(host)
         except BaseException as error:
             self.hosts.of(host).note_over(departure)
             self._end_booking(departure)
             if is_page and not isinstance(error, OverBudgetError):
                 self._spend(host, -1)
+            if is_spent:
+                self.bookings.say(self.bookings.give_back(host))
             raise
         finally:
             come_back()

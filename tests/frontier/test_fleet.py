@@ -501,6 +501,11 @@ async def test_a_budget_is_of_the_whole_fleet(one, other):
     first, second = FleetBookings(one), FleetBookings(other)
     spent = [await each.spend(HOST, 3) for each in (first, second, first, second)]
     assert spent == [True, True, True, False]
+    await second.give_back(HOST)
+    await first.give_back(HOST)
+    assert await second.spend(HOST, 3)
+    one.is_ending = lambda: True
+    assert await first.spend(HOST, 3) is None
 
 
 @pytest.mark.invariant4

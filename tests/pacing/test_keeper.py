@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import pickle
 from types import SimpleNamespace
 from typing import Any
@@ -208,3 +209,34 @@ async def test_a_wait_that_is_broken_off_costs_no_budget(clock):
             await granted
     assert not kept.is_used_up("a.example")
     assert not kept._spent["a.example"]
+
+
+@pytest.mark.invariant2
+@coroutine_test
+async def test_a_fleet_counts_a_budget_before_a_turn_is_taken(clock):
+    """Redis may be away for longer than a turn is held."""
+    kept = Crawl.of(make_crawler(REP_HOST_BUDGET=2)).keeper
+    done: list[str] = []
+
+    async def spend(host: str, most: int) -> bool:
+        done.append("spend")
+        return True
+
+    async def book(*args: object, **more: object) -> int:
+        done.append("book")
+        raise asyncio.CancelledError
+
+    kept.bookings = SimpleNamespace(
+        spend=spend,
+        book=book,
+        give_back=lambda host: f"give back {host}",
+        say=done.append,
+    )
+    engine: Any = Engine()
+    engine.least_delay = lambda slot: 0.1
+    engine.has_room = lambda slot: True
+    kept.hosts, kept._engine = hosts.Hosts(), engine
+    granted: Any = kept._grant(Departure(Request("http://a.example/")))
+    with pytest.raises(asyncio.CancelledError):
+        await granted
+    assert done == ["spend", "book", "give back a.example"]

@@ -95,9 +95,8 @@ def test_command(monkeypatch, capsys):
 
 @pytest.mark.parametrize("obeys", [True, False])
 def test_a_world_in_which_nothing_may_be_sent(obeys, tmp_path):
-    world = World(
-        1375, tmp_path
-    )  # a small one; another seed, if other things are drawn
+    # A small one; another seed, if other things are drawn.
+    world = World(1375, tmp_path)
     assert world.how == "once"
     assert all(each.shut for each in world.robots)
     world.settings["ROBOTSTXT_OBEY"] = obeys

@@ -283,8 +283,11 @@ class Starts(OneForEachCrawler):
                 self._end(departure, None)
                 departure.arrived_at = None  # the site has not seen it yet
                 self._within[request] = departure
-        await self._wait(Departure(request))
+        await self._wait_at_gate(Departure(request))
         _at_gate.set(ref(request))
+
+    async def _wait_at_gate(self, departure: Departure) -> None:
+        await self._wait(departure)
         self._looker.set(GONE_SECONDS)
 
     async def _stays(self, departure: Departure, host: str) -> bool:
@@ -324,7 +327,7 @@ class Starts(OneForEachCrawler):
             self._looker.cancel()  # it would keep the crawl
         before = self._within.pop(request, None)
         if before is not None:
-            await self._wait(before)
+            await self._wait_at_gate(before)
 
     def _reached(self, request: Request) -> None:
         departure = self._under_way.get(request)
@@ -356,7 +359,9 @@ class Starts(OneForEachCrawler):
             self._looker.set(GONE_SECONDS)
 
     def _forget_replaced(self) -> None:
-        """End those in whose place a middleware has sent another request."""
+        """End those that the downloader no longer has: a middleware has sent another request in
+        their place, or has answered them.
+        """
         active = self._active
         for request, departure in list(self._under_way.items()):
             if request not in active:

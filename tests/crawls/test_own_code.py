@@ -484,16 +484,19 @@ async def test_a_page_that_has_its_turn_may_wait_for_others_of_its_host(download
 
 
 @pytest.mark.invariant6
+@pytest.mark.parametrize("asks", [False, True], ids=["", "after a token"])
 @both_schedulers
 @coroutine_test
 async def test_what_a_middleware_answers_and_another_one_refuses_holds_up_nobody(
-    scheduler,
+    scheduler, asks
 ):
-    class Answers:
-        def process_request(self, request):
-            if request.url.endswith("/a"):
-                return HtmlResponse(request.url, request=request)
-            return None
+    class Answers(Token):
+        async def process_request(self, request):
+            if not request.url.endswith("/a"):
+                return None
+            if asks:
+                await super().process_request(request)
+            return HtmlResponse(request.url, request=request)
 
         def process_response(self, request, response):
             if request.url.endswith("/a"):
@@ -506,7 +509,8 @@ async def test_what_a_middleware_answers_and_another_one_refuses_holds_up_nobody
         settings["DOWNLOADER"] = SCRAPYS_DOWNLOADER
         urls = [site.url(path) for path in ("/a", "/b", "/c")]
         await crawl(make_crawler(**settings), WITHIN, urls=urls)
-        assert sorted(site.paths) == ["/b", "/c", "/robots.txt"]
+        token = ["/token"] * asks
+        assert sorted(site.paths) == ["/b", "/c", "/robots.txt", *token]
 
 
 @coroutine_test

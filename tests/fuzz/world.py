@@ -56,7 +56,6 @@ class Wanderer(scrapy.Spider):
     """Asks for what it is given, and for what pages name; notes what became of each."""
 
     name = "wanderer"
-
     idles = 0
 
     @classmethod

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import OrderedDict, deque
+from collections import Counter, OrderedDict, deque
 from heapq import heapify, heappop, heappush
 from itertools import count
 from math import inf
@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from twisted.internet.defer import CancelledError
 
+from scrapy_rep.engine.inner import HOST, SLOT
 from scrapy_rep.engine.tools import Alarm
 from scrapy_rep.events.kinds import GoesOn, PutOff
 from scrapy_rep.events.waits import ASKED, PACE, TURN, Held
@@ -51,8 +52,9 @@ class Frontier:
         places.enter, places.make_due = self._enter, self._make_due
         self.due: deque[HostQueue] = deque()
         self.unknown: deque[HostQueue] = deque()
-        self.full: OrderedDict[str, deque[HostQueue]] = OrderedDict()
-        """By download slot, as a slot may be full for many hosts at once."""
+        self.full: OrderedDict[tuple[str, str], deque[HostQueue]] = OrderedDict()
+        """By what has no place for them: a SLOT, a HOST that keeps a pace, or a host ASKED for other
+        robots.txt files. Each may be so for many at once."""
         self.later: list[tuple[float, int, HostQueue]] = []
         """A heap: when each is due, a number that no other has, and the queue."""
         self._numbers = count()
@@ -61,6 +63,8 @@ class Frontier:
         self.came, self.drop = places.came, places.discard
         self.taken: dict[Request, tuple[Place, Entry]] = {}
         self._asked = 0
+        self._asked_of: Counter[str] = Counter()
+        """By host, as ``_asked`` counts all."""
         self._asks = 0  # that ever were
         self._is_idle = False
         self._sweeper = Alarm(self._sweep_again)
@@ -149,7 +153,10 @@ class Frontier:
         """Return a request of *queue*; ``None``: it waits, or comes again in its turn."""
         wait = self._permits.slot_left(queue)
         if wait == inf:
-            self._put(queue, "full")
+            is_host = self._permits.is_full(HOST, queue.host)
+            self._wait_for(
+                queue, "full", (HOST, queue.host) if is_host else (SLOT, queue.slot)
+            )
             return None
         place = self._next_place(queue)
         if place is None:
@@ -251,8 +258,10 @@ class Frontier:
             self.due.append(queue)
         elif where == "unknown":
             self.unknown.append(queue)
-        elif where == "full":
-            self.full.setdefault(queue.slot, deque()).append(queue)
+
+    def _wait_for(self, queue: HostQueue, where: Where, what: tuple[str, str]) -> None:
+        queue.where = where
+        self.full.setdefault(what, deque()).append(queue)
 
     def _make_due(self, queue: HostQueue) -> None:
         """Let *queue* be looked at again in its turn, once it has a free place."""
@@ -284,25 +293,32 @@ class Frontier:
         return (each[2] for each in sorted(self.later, reverse=True) if _is_held(each))
 
     def _recheck_full(self, most: int) -> None:
-        """Let one queue of up to *most* slots be looked at, if it has a free place now."""
+        """Of up to *most* that were full, let one queue each be looked at, if there is a place now."""
         for _ in range(min(most, len(self.full))):
-            slot, waiting = self.full.popitem(last=False)
-            for _ in range(len(waiting)):
-                queue = waiting.popleft()
-                if queue.where != "full":
-                    continue
-                if self._may_have_a_place(queue):
-                    self._put(queue, "due")
-                    break
-                waiting.append(queue)
+            what, waiting = self.full.popitem(last=False)
+            if not self._is_full(*what):
+                while waiting:
+                    queue = waiting.popleft()
+                    if queue.where in {"full", "behind"}:
+                        self._put(queue, "due")
+                        break
             if waiting:
-                self.full[slot] = waiting
+                self.full[what] = waiting
 
-    def _may_have_a_place(self, queue: HostQueue) -> bool:
+    def _is_any_full(self) -> bool:
+        """Tell whether anything waits for a place that a page may have."""
+        return any(kind != ASKED for kind, _ in self.full)
+
+    def _is_full(self, kind: str, name: str) -> bool:
+        if kind == ASKED:
+            most = self._engine.most_of_a_slot
+            return self._asked_of[name] >= (
+                most if self._permits.keeper.asks_freely(name) else 1
+            )
         try:
-            return self._permits.slot_left(queue) < inf
-        except Exception:  # noqa: BLE001 - the look at it will raise, and is told
-            return True
+            return self._permits.is_full(kind, name)
+        except Exception:  # noqa: BLE001 - the look at a queue will raise, and is told
+            return False
 
     def _note_fault(self, queue: HostQueue) -> None:
         """Have *queue* looked at again after what the engine tells: nobody else would."""
@@ -340,7 +356,7 @@ class Frontier:
                 # So that a host behind hundreds that hang need not wait until all were asked.
                 unknown.rotate(randrange(len(unknown)))  # noqa: S311
             queue = unknown.popleft()
-            if queue.where != "unknown":
+            if queue.where != "unknown" or not self._may_ask(queue):
                 continue
             queue.where = "asked"
             try:
@@ -348,6 +364,21 @@ class Frontier:
             except Exception:
                 self._note_fault(queue)
                 raise
+
+    def _may_ask(self, queue: HostQueue) -> bool:
+        """Tell whether a robots.txt of its host may be asked for; else have *queue* wait until then.
+
+        Else hundreds of origins that share a host would take the places of other hosts' fetches,
+        for as long as they wait for their turns.
+        """
+        host = queue.host
+        if host and self._is_full(ASKED, host):
+            self._wait_for(queue, "behind", (ASKED, host))
+        elif wait := self._permits.keeper.pace_left(host):
+            self._park(queue, wait, PACE)
+        else:
+            return True
+        return False
 
     def _ask_for(self, queue: HostQueue, ask: Callable[..., Deferred[Any]]) -> None:
         for place in queue.places:
@@ -362,12 +393,17 @@ class Frontier:
         page = self.places.next_of(place) or place.page()
         assert page is not None
         assert place.key is not None
+        host = place.host
         asking = ask(place.key[0] or "", page, ahead=True)
         self._asked += 1
+        self._asked_of[host] += 1
         place.asked = True
 
         def answered(found: object) -> object:
             self._asked -= 1
+            self._asked_of[host] -= 1
+            if not self._asked_of[host]:
+                del self._asked_of[host]
             # If the answer must not be kept, or is forgotten before the host is due, asking
             # again would send requests for robots.txt and nothing else.
             place.asked = place.ask_ahead = False
@@ -393,7 +429,7 @@ class Frontier:
         promised = self._asked - policies.bound.slow + policies.bound.prompt
         if not 0 < self._engine.free_places() <= promised:
             return False
-        if self.due or self.full or self._left() <= 0:
+        if self.due or self._is_any_full() or self._left() <= 0:
             return False
         self._rest()
         return True
@@ -420,7 +456,7 @@ class Frontier:
         )
 
     def next_due(self) -> float:
-        if self.due or self.full or self.unknown:
+        if self.due or self.unknown or self._is_any_full():
             return 0.0
         soonest = self._left()
         if self._asked:  # asking may wait for a parked host, too

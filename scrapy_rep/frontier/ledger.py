@@ -50,10 +50,11 @@ LOST_REASON = "requests_lost"
 FIRST, LAST = (-inf, 0), (inf, 0)
 """An urgency before that of each request, and one after it."""
 
-Where = Literal["due", "later", "unknown", "asked", "full", "gone"]
+Where = Literal["due", "later", "unknown", "behind", "asked", "full", "gone"]
 """Where the frontier has a host queue. later: it waits for a time. unknown: for a policy that was not
-asked for yet. asked: for one that was, or for requests from the ledger. full: for a free place of
-its slot. gone: nothing waits in it."""
+asked for yet. behind: until it may be, as its host is asked for another one. asked: for one that
+was, or for requests from the ledger. full: for a free place of its slot or host. gone: nothing waits
+in it."""
 
 
 @dataclass(slots=True, eq=False)

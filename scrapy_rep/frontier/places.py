@@ -11,7 +11,7 @@ from zlib import crc32
 
 from scrapy.utils.request import request_from_dict
 
-from scrapy_rep.engine.inner import HOST, HOST_START
+from scrapy_rep.engine.inner import HOST, HOST_START, SLOT
 from scrapy_rep.events.waits import PACE
 from scrapy_rep.frontier.ledger import FIRST, LAST, HostQueue, Place
 from scrapy_rep.judging.ruling import PARKED
@@ -105,14 +105,24 @@ class Permits:
     def slot_left(self, queue: HostQueue) -> float:
         """Return the seconds until its slot may start another request to its host.
 
-        0: now; ``inf``: once it has a free place. A host with an interval has one place, until the
-        answer begins.
+        0: now; ``inf``: once it has a free place.
         """
         host, engine = queue.host, self.engine
+        # As ``is_full`` has it, without its call.
         if self.keeper.interval(host) and engine.handed_out.by(HOST, host):
             return inf
         wait = engine.free_in(queue.slot)
         return 0.0 if 0 < wait < inf and self._is_refused(host) else wait
+
+    def is_full(self, kind: str, name: str) -> bool:
+        """Tell whether a SLOT has no free place; or a HOST with an interval, which has one, until
+        the answer begins.
+        """
+        if kind == SLOT:
+            return self.engine.free_in(name) == inf
+        return bool(
+            self.keeper.interval(name) and self.engine.handed_out.by(HOST, name)
+        )
 
     def hold_of(self, place: Place) -> tuple[float, str] | Where | None:
         """Return the seconds that *place* waits, and why; or where; ``None``: it may go.

@@ -134,6 +134,13 @@ class Keeper:
         # A fleet's bookings tell that.
         return -inf if self.bookings else self.hosts.began
 
+    def asks_freely(self, host: str) -> bool:
+        """Tell whether several robots.txt files of *host* may be asked for at a time: one was, and
+        it keeps no pace.
+        """
+        asking = self.hosts.find(host).asking
+        return bool(asking and asking.over and not self.interval(host))
+
     def check_wait(self, request: Request, seconds: float) -> None:
         """Raise ``NotNow`` if *request* must not wait for so long (REP_WAIT)."""
         if seconds > LONGEST_AT_PROMPT and not self._settings.wait:

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 import scrapy
+from scrapy.exceptions import CloseSpider
 
 from scrapy_rep.crawl import Crawl
 from scrapy_rep.policies import service, sharing
@@ -110,6 +111,48 @@ async def test_hosts_that_hang_hold_up_nobody_who_comes_after_them(settings):
     assert sorted(crawler.spider.got) == sorted(urls[len(hanging) :])
     assert len(crawler.spider.failures) == len(hanging)
     assert crawler.spider.ended_before == 0
+
+
+class UntilOthers(Pages):
+    """Ends the crawl when the pages of the hosts that share no pace have come."""
+
+    others: list[str]
+
+    def parse(self, response):
+        super().parse(response)
+        if set(self.others) <= set(self.got):
+            raise CloseSpider("done")
+
+
+@pytest.mark.invariant3
+@pytest.mark.parametrize("first", ["", "User-agent: *\n"], ids=["all", "but the first"])
+@coroutine_test
+async def test_origins_that_share_a_pace_hold_up_nobody_who_comes_after_them(first):
+    with Site(host="0.0.0.0") as site:
+        shared, others = hosts_of(site, 40), hosts_of(site, 5, 210)
+
+        def is_shared(url):
+            return any(url.startswith(origin) for origin in shared)
+
+        def robots(hit):
+            origin = f"http://{hit.headers['Host']}"
+            asks = is_shared(origin) and not (first and origin == shared[0])
+            return Reply("User-agent: *\nCrawl-delay: 0.5\n" if asks else first)
+
+        def pace_of(request):
+            host = request.url.split("/")[2]
+            return "shared" if is_shared(request.url) else host
+
+        site.replies["/robots.txt"] = robots
+        crawler = make_crawler(
+            UntilOthers, REP_PACE_BY=pace_of, REP_SLOW_FETCHES=1, CONCURRENT_REQUESTS=2
+        )
+        wanted = [f"{origin}/" for origin in others]
+        urls = [*(f"{origin}/" for origin in shared), *wanted]
+        await crawl(crawler, urls=urls, others=wanted)
+        sent = [hit for hit in site.hits if is_shared(f"http://{hit.headers['Host']}")]
+    assert len(sent) < 10
+    assert crawler.stats.get_value("finish_reason") == "done"
 
 
 @coroutine_test

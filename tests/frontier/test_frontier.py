@@ -52,7 +52,7 @@ async def test_a_fault_holds_a_host_up_and_loses_nothing(waiting, monkeypatch):
     await fails("slot_left")
     assert await waiting.pop() is not None
     assert await waiting.pop() is None  # its slot is full
-    await fails("slot_left")
+    await fails("is_full")
     waiting.end_all()
     assert len(await waiting.all_of()) == 2
 

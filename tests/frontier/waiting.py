@@ -244,7 +244,7 @@ def assert_each_in_one_place(frontier: Frontier) -> None:
         where: dict[str, list[Any]] = {
             "due": [*frontier.due],
             "unknown": [*frontier.unknown],
-            "full": [each for of_slot in frontier.full.values() for each in of_slot],
+            "full": [each for waiting in frontier.full.values() for each in waiting],
             "later": [each for at, _, each in frontier.later if at == each.due_at],
             "asked": [queue] * any(p.asked or p.filling for p in queue.places),
         }

@@ -215,6 +215,8 @@ class World:
             is_shared = robots.fetches == 1 and "REP_CACHE_BYTES" not in self.settings
             is_shared &= not may_close
             runs = len(self.ends) * (1 if is_shared else self.spiders)
+            if "Refusing" in self.own:  # what it refuses is asked for twice more
+                runs *= 3
             # What is broken off as a crawl ends may be needed after all.
             if (count := site.count("/robots.txt")) > robots.fetches * runs + may_close:
                 yield f"{site.origin}: robots.txt was fetched {count} times"

@@ -525,6 +525,11 @@ def is_on_the_way(crawler: Crawler, origin: str) -> bool:
     return any(way.get(origin) is crawler for way in _ways.get())
 
 
+def on_any_way() -> bool:
+    """Tell whether some robots.txt waits for what is sent now."""
+    return any(_ways.get())
+
+
 class Engine:
     """What we need of Scrapy's downloader and engine. Names are those of download slots."""
 

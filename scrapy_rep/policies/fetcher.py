@@ -26,6 +26,7 @@ from scrapy_rep.engine.inner import (
     TIMEOUT,
     hop_of,
     kind_of,
+    on_any_way,
     on_the_way,
 )
 from scrapy_rep.engine.tools import sleep
@@ -267,35 +268,41 @@ class Fetcher:
         )
 
     async def _download(self, request: Request, hop: _Hop) -> Response:
-        engine = self._crawler.engine
-        assert engine is not None
-        if self._keeper.is_any_parked():
-            host = self._keeper.host_of(request)
+        host = self._keeper.host_of(request)
+        # What a middleware sends for another robots.txt must not wait for that one.
+        is_led = hop.origin != hop.first_origin and not on_any_way()
+        is_led = is_led and host != self._keeper.host_of(hop.page)
+        async with self.bound.at_host(host if is_led else ""):
             if parked := self._keeper.parked_left(host):
                 self._keeper.check_wait(request, parked)
-                with self.bound.waiting_aside():  # perhaps for an hour: without a place
+                with self.bound.idling():  # perhaps for an hour: without a place
                     await self._keeper.until_not_parked(request, host)
-        fetch = await self.bound.enter()
-        hop.asking.make_way = fetch.make_way
-        try:
-            if self._engine.is_ending() and hop.page not in self._engine.active():
-                raise CancelledError
-            self._count_download(1)
-            is_over = 1
+            fetch = await self.bound.enter()
+            hop.asking.make_way = fetch.make_way
             try:
-                with on_the_way(self._crawler, hop.first_origin):
-                    response = await engine.download_async(request)
-            except (asyncio.CancelledError, CancelledError):
-                is_over = 0  # its request may be on its way all the same
-                raise
+                response = await self._hand_over(request, hop)
+                fetch.note_answer()
             finally:
-                self._count_download(-is_over)
-            fetch.note_answer()
-        finally:
-            # The process may keep the host, and the fetch with it.
-            hop.asking.make_way = None
-            fetch.leave()
+                # The process may keep the host, and the fetch with it.
+                hop.asking.make_way = None
+                fetch.leave()
         return response
+
+    async def _hand_over(self, request: Request, hop: _Hop) -> Response:
+        engine = self._crawler.engine
+        assert engine is not None
+        if self._engine.is_ending() and hop.page not in self._engine.active():
+            raise CancelledError
+        self._count_download(1)
+        is_over = 1
+        try:
+            with on_the_way(self._crawler, hop.first_origin):
+                return await engine.download_async(request)
+        except (asyncio.CancelledError, CancelledError):
+            is_over = 0  # its request may be on its way all the same
+            raise
+        finally:
+            self._count_download(-is_over)
 
     def _count_download(self, change: int) -> None:
         """Receive a signal only meanwhile: each receiver costs time with pages."""

@@ -74,6 +74,8 @@ PATIENCE_SECONDS, LEAST_PATIENCE_SECONDS = 0.5, 0.005
 row took long while others waited."""
 PATIENCE_GROWTH = 8
 """After an answer within PATIENCE_SECONDS of a fetch that had made way."""
+MOST_IDLE = 10_000
+"""Fetches that wait for a host, beyond which others wait for them: each takes some 20 kB."""
 LARGE_SIZE = 32 * 1024
 """Octets beyond which a thread reads a robots.txt, as of 2 %: the worst of this size take some 50 ms."""
 
@@ -336,6 +338,9 @@ class FetchBound:
         self.places = DeferredSemaphore(most)
         self.most_slow = most_slow
         self.taking_long = 0
+        self.idle = 0
+        """Fetches that wait for a host, and have nothing open."""
+        self._hosts: dict[str, DeferredSemaphore] = {}
         self._worker: ThreadPoolExecutor | None = None
         self.pages = 0
         """Those that wait in the downloader for a policy."""
@@ -347,8 +352,8 @@ class FetchBound:
 
     @property
     def slow(self) -> int:
-        """Fetches that have made way, or wait for somebody else's."""
-        return min(self.taking_long, self.most_slow)
+        """Fetches that have made way, or wait for a host or somebody else's."""
+        return min(self.taking_long, self.most_slow) + min(self.idle, MOST_IDLE)
 
     @property
     def hosts_hang(self) -> bool:
@@ -362,6 +367,39 @@ class FetchBound:
             await maybe_deferred_to_future(place)
         self.engine.lend(1)  # it takes none of a page's
         return Fetch(self)
+
+    @asynccontextmanager
+    async def at_host(self, host: str) -> AsyncIterator[None]:
+        """Wait until a fetch that was led to *host* has one of its places: as many as for pages.
+
+        Redirects of thousands of origins may lead to one host, which is slow, parked or down. "": it
+        leads nowhere else.
+        """
+        if not host:
+            yield
+            return
+        places = self._hosts.get(host)
+        if places is None:
+            places = self._hosts[host] = DeferredSemaphore(self.engine.most_of_a_slot)
+        place = places.acquire()
+        if not place.called:
+            with self.idling():
+                await maybe_deferred_to_future(place)
+        try:
+            yield
+        finally:
+            places.release()
+            if places.tokens == places.limit:
+                del self._hosts[host]
+
+    @contextmanager
+    def idling(self) -> Iterator[None]:
+        self.idle += 1
+        self.engine.wake()  # the queue may look further ahead
+        try:
+            yield
+        finally:
+            self.idle -= 1
 
     def waiting_aside(self, after: float = 0.0) -> AbstractContextManager[None]:
         """Count a fetch as slow while it waits for somebody else, from *after* seconds on."""

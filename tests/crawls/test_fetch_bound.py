@@ -155,6 +155,39 @@ async def test_origins_that_share_a_pace_hold_up_nobody_who_comes_after_them(fir
     assert crawler.stats.get_value("finish_reason") == "done"
 
 
+@pytest.mark.invariant3
+@pytest.mark.parametrize("is_down", [True, False], ids=["down", "slow"])
+@coroutine_test
+async def test_origins_that_are_led_to_one_host_hold_up_nobody_who_comes_after_them(
+    is_down,
+):
+    with Site(host="0.0.0.0") as site:
+        led, others = hosts_of(site, 40), hosts_of(site, 5, 210)
+        (target,) = hosts_of(site, 1, 250)
+        moved = Reply(status=302, headers={"Location": f"{target}/robots.txt"})
+
+        def robots(hit):
+            origin = f"http://{hit.headers['Host']}"
+            asks = "User-agent: *\nCrawl-delay: 0.5\n"
+            at_target = Reply(asks, hang=is_down)
+            return {target: at_target}.get(origin, moved if origin in led else Reply())
+
+        site.replies["/robots.txt"] = robots
+        wanted = [f"{origin}/" for origin in others]
+        urls = [f"{origin}/" for origin in [target, *led, *others]]
+        crawler = make_crawler(
+            UntilOthers,
+            REP_TIMEOUT=50,
+            REP_SLOW_FETCHES=2,
+            CONCURRENT_REQUESTS=2,
+            CONCURRENT_REQUESTS_PER_DOMAIN=1,
+        )
+        await crawl(crawler, urls=urls, others=wanted)
+        at_target = [hit for hit in site.hits if hit.headers["Host"] in target]
+    assert len(at_target) < 10
+    assert crawler.stats.get_value("finish_reason") == "done"
+
+
 @coroutine_test
 async def test_a_hop_that_waits_for_its_grant_holds_up_nobody(monkeypatch):
     monkeypatch.setattr(sharing, "PATIENCE_SECONDS", 60)

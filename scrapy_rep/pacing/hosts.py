@@ -19,7 +19,7 @@ from weakref import ReferenceType, WeakKeyDictionary, ref
 from scrapy_rep.protocol.language import DAY
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Container
     from datetime import time
 
     from scrapy_rep.engine.inner import Departure
@@ -346,6 +346,16 @@ class Hosts:
             name: host for name, host in its if not host.may_be_forgotten(now)
         }
         self._sweep_at = 2 * len(self.by_name) + FIRST_SWEEP_HOSTS
+
+    def forget_wishes(self, going_on: Container[int]) -> None:
+        """Forget those to other crawls than *going_on*, if they no longer count."""
+        now = monotonic()
+        for host in list(self.by_name.values()):
+            host.wishes = {
+                wisher: (seconds, minded)
+                for wisher, (seconds, minded) in host.wishes.items()
+                if wisher[0] in going_on or minded + seconds >= now
+            }
 
     # From one run of a job to the next
 

@@ -7,7 +7,7 @@ from itertools import count
 from math import inf
 from time import monotonic
 from typing import TYPE_CHECKING, Any
-from weakref import ref
+from weakref import WeakValueDictionary, ref
 
 from scrapy.exceptions import IgnoreRequest
 from scrapy.http import Request, Response
@@ -34,6 +34,8 @@ in trouble has answered."""
 END_CHECK_SECONDS = 0.5
 """Seconds after which a request that waits in the downloader looks if the crawl is ending."""
 CRAWL_NUMBERS = count()
+CRAWLS: WeakValueDictionary[int, Keeper] = WeakValueDictionary()
+"""Those that go on, by their numbers."""
 
 
 class OverBudgetError(IgnoreRequest):
@@ -66,6 +68,8 @@ class Keeper:
         self.host_of = host_of
         self._settings = settings
         self._number = next(CRAWL_NUMBERS)
+        CRAWLS[self._number] = self
+        HOSTS.forget_wishes(CRAWLS)
         self._heeds_parking = bool(settings.obey & {"retry-after", "back-off"})
         self.bookings: Any = None
         """The ``FleetBookings`` by which other processes share the pace."""

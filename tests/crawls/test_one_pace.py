@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import logging
 import ssl
 import time
@@ -292,6 +293,18 @@ def test_what_another_crawl_is_asked_for_counts_until_it_is_idle():
     host.wishes[0, "o"] = 5.0, 100.0
     assert host.interval(0, 101.0) == host.interval(1, 101.0) == 5
     assert (host.interval(0, 106.0), host.interval(1, 106.0)) == (5, 0)
+
+
+@pytest.mark.invariant5
+@coroutine_test
+async def test_crawls_that_are_over_leave_no_wishes_behind():
+    """As in a service that begins a crawl for each question."""
+    with Site({"/robots.txt": "User-agent: *\nCrawl-delay: 0.01\n"}) as site:
+        for _ in range(5):
+            await crawled(pages(site, 1))
+            gc.collect()
+    (host,) = HOSTS.by_name.values()
+    assert 0 < len(host.wishes) < 4
 
 
 # A Scrapy whose slots are others

@@ -45,6 +45,11 @@ def is_page(request: scrapy.Request) -> bool:
     return "asked" in request.cb_kwargs
 
 
+def together(request: scrapy.Request) -> str:
+    """For REP_PACE_BY."""
+    return "all sites"
+
+
 def note(request: scrapy.Request, what: str) -> None:
     with Path(plan["done"]).open("a") as done:
         # Who was moved to a page stands for those that were then dropped as seen.

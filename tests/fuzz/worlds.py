@@ -22,7 +22,8 @@ import time
 from collections import Counter
 from contextlib import ExitStack
 from itertools import pairwise
-from operator import attrgetter
+from math import inf
+from operator import attrgetter, itemgetter
 from pathlib import Path
 from random import Random, randrange
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -41,6 +42,7 @@ BUSY: dict[str, Any] = {"status": 429, "headers": {"Retry-After": "1"}}
 ENTRY = re.compile(r"^(?=\d{4}-\d\d-\d\d )", re.MULTILINE)
 ITS_OWN = ("on purpose", "StopDownload", "FileException")
 """What entries of a log have that tell of what the world does wrong itself."""
+TOGETHER = "tests.fuzz.world.together"
 SHORTEST = 0.01
 """Seconds by which a gap may look shorter: two clocks are read, and a header is set, between them."""
 
@@ -228,6 +230,11 @@ class World:
             budget = self.settings.get("REP_HOST_BUDGET", len(pages))
             if len(pages) > budget * self.spiders * len(self.ends):
                 yield f"{site.origin}: {len(pages)} requests were sent"
+        is_one_pace = self.settings.get("REP_PACE_BY") == TOGETHER
+        if (
+            is_one_pace and self.how == "once" and "DOWNLOADER" not in self.settings
+        ):  # see docs/limits.rst
+            yield from self._too_close()
         if "REP_AUDIT_URI" in self.settings and "kill" not in self.ends:
             yield from self._unaudited()
         done = {
@@ -236,6 +243,19 @@ class World:
         lost = [url for url in self.urls if url not in done]
         if lost and not may_close:
             yield f"nothing is known of {lost}"
+
+    def _too_close(self) -> Iterator[str]:
+        """Tell of gaps at all sites that are shorter than the delay of one, once that was known."""
+        hits = sorted(
+            ((hit.sent, site, hit.path) for site in self.sites for hit in site.hits),
+            key=itemgetter(0),
+        )
+        for site, robots in zip(self.sites, self.robots, strict=True):
+            pages = (hit.sent for hit in site.hits if hit.path.strip("/").isdigit())
+            known = min(pages, default=inf)
+            for (sent, *_), (then, other, path) in pairwise(hits):
+                if sent >= known and then - sent < robots.delay - SHORTEST:
+                    yield f"{site.origin}: {then - sent:.3f} s until {other.url(path)}"
 
     def _unaudited(self) -> Iterator[str]:
         """Tell which requests reached a site, and are in no audit."""
@@ -282,7 +302,7 @@ SETTINGS: dict[str, list[Any]] = {
     "REP_HOST_BUDGET": [3, 10],
     "REP_LATENCY_FACTOR": [1.0],
     "REP_OBEY": [DEFAULTS["REP_OBEY"]],  # back-off, too
-    "REP_PACE_BY": ["domain"],
+    "REP_PACE_BY": ["domain", TOGETHER],
     "REP_PAGE_OBEY": [["noindex", "nofollow"]],
     "REP_SLOW_FETCHES": [1],
     "RETRY_ENABLED": [False],

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 
     from scrapy_rep.crawl import Crawl
     from scrapy_rep.frontier.ledger import Entry, HostQueue, Ledger, Place, Where
+    from scrapy_rep.policies import Policies
 
 FULL_RECHECKS_PER_POP = 2
 TOLD_ELSEWHERE = frozenset({ASKED, PACE, UNREACHABLE})
@@ -185,6 +186,7 @@ class Frontier:
         where: Where | None = None
         may_hold = self._ledger.hold_of
         soonest, why = inf, ""
+        unknown: Place | None = None
         for place in places:
             if place.key is None and (request := self.places.next_of(place)):
                 place.key = self._permits.host_slot_key(request)[2]
@@ -196,11 +198,14 @@ class Frontier:
             if held is not None or place.held_by:
                 self._note(place, held)
             if held is None:
+                if unknown is not None:
+                    self._ask_beside(unknown)
                 return place
             if not isinstance(held, str):
                 soonest, why = min((soonest, why), held)
-            elif where != "unknown":
+            elif unknown is None:
                 where = held
+                unknown = place if held == "unknown" else None
         if where is not None and (where == "unknown" or soonest == inf):
             self._put(queue, where)
         elif queue.places:
@@ -346,13 +351,10 @@ class Frontier:
     # Policies are asked for ahead of need
 
     def _ask_ahead(self) -> None:
-        unknown, permits = self.unknown, self._permits
-        while unknown and (policies := permits.policies) is not None:
-            bound = policies.bound
-            if self._asked >= permits.most_asked + bound.slow:
-                return
+        unknown = self.unknown
+        while unknown and (policies := self._asked_now()) is not None:
             self._asks += 1
-            if bound.hosts_hang and self._asks % 2:
+            if policies.bound.hosts_hang and self._asks % 2:
                 # So that a host behind hundreds that hang need not wait until all were asked.
                 unknown.rotate(randrange(len(unknown)))  # noqa: S311
             queue = unknown.popleft()
@@ -364,6 +366,23 @@ class Frontier:
             except Exception:
                 self._note_fault(queue)
                 raise
+
+    def _asked_now(self) -> Policies | None:
+        """Return whom to ask for one more; ``None``: nobody, or too many are asked for."""
+        policies = self._permits.policies
+        if policies is not None:
+            most = self._permits.most_asked + policies.bound.slow
+            policies = policies if self._asked < most else None
+        return policies
+
+    def _ask_beside(self, place: Place) -> None:
+        """Ask for *place* already, whose requests are more urgent than one of its host that goes."""
+        host = place.host
+        is_free = not (
+            self._is_full(ASKED, host) or self._permits.keeper.pace_left(host)
+        )
+        if is_free and (policies := self._asked_now()) is not None:
+            self._ask(place, policies.ask)
 
     def _may_ask(self, queue: HostQueue) -> bool:
         """Tell whether a robots.txt of its host may be asked for; else have *queue* wait until then.

@@ -74,6 +74,32 @@ class LetAnswer(Pages):
             self.answer.set()
 
 
+class Urgent(Pages):
+    """Asks for an urgent page of another origin of the same host, once some pages have come."""
+
+    urgent: str
+
+    def parse(self, response):
+        super().parse(response)
+        if len(self.got) == 3:
+            yield scrapy.Request(self.urgent, super().parse, priority=10)
+
+
+@pytest.mark.invariant8
+@pytest.mark.parametrize("robots", ["", delay(0.1)], ids=["no delay", "delay"])
+@coroutine_test
+async def test_an_urgent_request_of_an_unknown_origin_need_not_wait_for_its_host(
+    robots,
+):
+    site, other = (Site({"/robots.txt": robots}, host="127.0.0.2") for _ in "12")
+    with site, other:
+        crawler = make_crawler(Urgent, CONCURRENT_REQUESTS_PER_DOMAIN=1)
+        urgent = other.url("/urgent")
+        await crawl(crawler, urls=pages(site, 20), urgent=urgent)
+    assert len(crawler.spider.got) == 21
+    assert crawler.spider.got.index(urgent) < 10
+
+
 @pytest.mark.parametrize("scheme", ["data", "file"])
 @coroutine_test
 async def test_who_has_no_robots_txt_waits_for_none(scheme, tmp_path, caplog):

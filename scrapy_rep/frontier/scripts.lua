@@ -192,12 +192,15 @@ return 1
 
 ---- turn
 -- Who may start a request, for all that ask a host. KEYS: its turn: 'held WHO DELAY DUE' while a
--- request is under way, 'paced WHEN DELAY' after its answer, or 'parked'; all times in ms.
+-- request is under way, 'paced WHEN DELAY' after its answer; all times in ms. Beside it is a key for as
+-- long as the host is parked, which may be shorter than its delay.
 -- ARGV: me; what (book, hold, over, park); the delay; for how long the key lives; for book: how long
 -- before its time a start may be booked; for over: how long ago that was; and 1: the delay is what the
 -- host asks, 0: that is not known, so that a longer one of others counts.
 -- Answers {ms}: yes, in so many ms; {ms, why}: not before that, or the key changes.
 local key, me, what, own, life, ms, is_known = KEYS[1], unpack(ARGV)
+local parking = key .. '\0parked'
+local parked = redis.call('PTTL', parking)
 local time = redis.call('TIME')
 local now = time[1] * 1000 + time[2] / 1000
 local value, left = redis.call('GET', key) or '', redis.call('PTTL', key)
@@ -210,7 +213,9 @@ local function keep(state, whose, due)
   redis.call('SET', key, its, 'PX', its_life)
 end
 if what == 'book' then
-  if state == 'parked' or (state == 'held' and not mine) then
+  if parked > 0 then
+    return {parked, 'parked'}
+  elseif state == 'held' and not mine then
     if left < 0 then -- none of ours has written that
       redis.call('PEXPIRE', key, life)
       left = life + 0
@@ -234,8 +239,8 @@ elseif what == 'hold' and mine then
   redis.call('PEXPIRE', key, its_life)
 elseif what == 'over' and mine then
   keep('paced', string.format('%.3f', now - ms))
-elseif what == 'park' and not (state == 'parked' and left > life + 0) then
-  redis.call('SET', key, 'parked', 'PX', life)
+elseif what == 'park' and parked < life + 0 then
+  redis.call('SET', parking, '', 'PX', life)
 end
 return {wait}
 

@@ -459,6 +459,28 @@ async def test_a_host_that_one_has_parked_is_parked_for_all(one, other):
     assert 25 < parked.value.seconds <= 30
 
 
+@pytest.mark.invariant2
+@of_workers(2)
+async def test_a_host_that_was_parked_for_less_than_its_delay_keeps_that(one, other):
+    first, second = FleetBookings(one), FleetBookings(other)
+    booking = await first.book(HOST, 0.6)
+    await first.park(HOST, 0.1)
+    await asyncio.sleep(0.2)
+    asking = asyncio.ensure_future(second.book(HOST, 0.6))
+    await asyncio.sleep(0.7)
+    assert not asking.done()  # the first one is not answered
+    await first.over(HOST, booking)
+    over = monotonic()
+    booking = await asking
+    assert monotonic() - over >= 0.59  # Redis' clock is another one
+    await second.over(HOST, booking)
+    over = monotonic()
+    await second.park(HOST, 0.1)
+    await asyncio.sleep(0.2)
+    await first.book(HOST, 0.6)
+    assert monotonic() - over >= 0.59
+
+
 @of_workers(2)
 async def test_the_next_owner_of_a_host_knows_what_its_last_one_did(one, other):
     crawls = [Crawl.of(make_crawler()) for _ in range(2)]

@@ -28,7 +28,6 @@ if TYPE_CHECKING:
 
     from scrapy_rep.crawl import Crawl
     from scrapy_rep.frontier.ledger import Entry, HostQueue, Ledger, Place, Where
-    from scrapy_rep.policies import Policies
 
 FULL_RECHECKS_PER_POP = 2
 TOLD_ELSEWHERE = frozenset({ASKED, PACE, UNREACHABLE})
@@ -351,8 +350,8 @@ class Frontier:
     # Policies are asked for ahead of need
 
     def _ask_ahead(self) -> None:
-        unknown = self.unknown
-        while unknown and (policies := self._asked_now()) is not None:
+        unknown, policies = self.unknown, self._permits.policies
+        while unknown and policies is not None and self._may_ask_more():
             self._asks += 1
             if policies.bound.hosts_hang and self._asks % 2:
                 # So that a host behind hundreds that hang need not wait until all were asked.
@@ -367,21 +366,16 @@ class Frontier:
                 self._note_fault(queue)
                 raise
 
-    def _asked_now(self) -> Policies | None:
-        """Return whom to ask for one more; ``None``: nobody, or too many are asked for."""
+    def _may_ask_more(self) -> bool:
         policies = self._permits.policies
-        if policies is not None:
-            most = self._permits.most_asked + policies.bound.slow
-            policies = policies if self._asked < most else None
-        return policies
+        slow = 0 if policies is None else policies.bound.slow
+        return self._asked < self._permits.most_asked + slow
 
     def _ask_beside(self, place: Place) -> None:
         """Ask for *place* already, whose requests are more urgent than one of its host that goes."""
-        host = place.host
-        is_free = not (
-            self._is_full(ASKED, host) or self._permits.keeper.pace_left(host)
-        )
-        if is_free and (policies := self._asked_now()) is not None:
+        host, policies = place.host, self._permits.policies
+        is_busy = self._is_full(ASKED, host) or self._permits.keeper.pace_left(host)
+        if policies is not None and not is_busy and self._may_ask_more():
             self._ask(place, policies.ask)
 
     def _may_ask(self, queue: HostQueue) -> bool:

@@ -353,7 +353,7 @@ class Hosts:
         for host in list(self.by_name.values()):
             host.wishes = {
                 wisher: (seconds, minded)
-                for wisher, (seconds, minded) in host.wishes.items()
+                for wisher, (seconds, minded) in list(host.wishes.items())
                 if wisher[0] in going_on or minded + seconds >= now
             }
 

@@ -22,7 +22,7 @@ from scrapy.utils.defer import deferred_from_coro, maybe_deferred_to_future
 from twisted.internet.defer import CancelledError, Deferred, DeferredSemaphore, succeed
 from twisted.python.failure import Failure
 
-from scrapy_rep.engine.tools import Alarm, wait_for
+from scrapy_rep.engine.tools import Alarm, sleep, wait_for
 from scrapy_rep.events.stream import Stream
 from scrapy_rep.policies.lifecycle import Bounded, snapshot_after, standing_of
 from scrapy_rep.protocol.access import Validators
@@ -362,9 +362,7 @@ class FetchBound:
 
     async def enter(self) -> Fetch:
         """Wait until a fetch may run, which must leave at its end."""
-        place = self.places.acquire()
-        if not place.called:
-            await maybe_deferred_to_future(place)
+        await _place_of(self.places)
         self.engine.lend(1)  # it takes none of a page's
         return Fetch(self)
 
@@ -381,10 +379,8 @@ class FetchBound:
         places = self._hosts.get(host)
         if places is None:
             places = self._hosts[host] = DeferredSemaphore(self.engine.most_of_a_slot)
-        place = places.acquire()
-        if not place.called:
-            with self.idling():
-                await maybe_deferred_to_future(place)
+        with self.idling():
+            await _place_of(places)
         try:
             yield
         finally:
@@ -442,6 +438,15 @@ class FetchBound:
     def _lend(self) -> None:
         self.engine.lend(1)
         self.engine.wake()
+
+
+async def _place_of(places: DeferredSemaphore) -> None:
+    place = places.acquire()
+    if not place.called:
+        await maybe_deferred_to_future(place)
+        # As the crawl ends, hundreds give up at once: without asyncio each within the call of
+        # the one before.
+        await sleep(0)
 
 
 class Fetch:

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from scrapy import Request
 from scrapy.utils.defer import deferred_from_coro, maybe_deferred_to_future
-from twisted.internet.defer import CancelledError
+from twisted.internet.defer import CancelledError, Deferred, succeed
 
 from scrapy_rep import crawl as parts
 from scrapy_rep.policies import sharing
@@ -38,6 +38,8 @@ WAYS = ["", "make_way", "note_answer", "make_way make_way", "make_way note_answe
 
 class Places:
     """In the place of the downloader: counts what is lent."""
+
+    most_of_a_slot = 1
 
     def __init__(self) -> None:
         self.lent = 0
@@ -69,6 +71,36 @@ async def test_every_place_comes_back_and_none_is_held_twice():
             if number < len(under_way):
                 under_way[number].leave()
         assert (bound.prompt, bound.slow, places.lent) == (0, 0, 0)
+
+
+@coroutine_test
+async def test_hundreds_that_give_up_at_once_do_so_in_turns(monkeypatch):
+    """Without asyncio, else, each within the call of the one before."""
+    turns: list[Deferred[None]] = []
+
+    def turn(seconds: float) -> Deferred[None]:
+        turns.append(Deferred())
+        return turns[-1]
+
+    monkeypatch.setattr(sharing, "maybe_deferred_to_future", lambda waited: waited)
+    monkeypatch.setattr(sharing, "sleep", turn)
+    bound = FetchBound(Places(), most=1, most_slow=1)  # type: ignore[arg-type]
+    is_over: Deferred[None] = Deferred()
+
+    async def fetch(waited: Any = None) -> None:
+        async with bound.at_host("a.example"):
+            fetch = await bound.enter()
+            await (waited or succeed(None))
+            fetch.leave()
+
+    waits = is_over, *[None] * 1000
+    fetches = [Deferred.fromCoroutine(fetch(waited)) for waited in waits]
+    is_over.callback(None)
+    while turns:
+        turns.pop().callback(None)
+    for each in fetches:
+        await maybe_deferred_to_future(each)
+    assert (bound.prompt, bound.slow, bound._hosts) == (0, 0, {})
 
 
 @coroutine_test

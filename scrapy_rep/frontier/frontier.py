@@ -30,6 +30,8 @@ if TYPE_CHECKING:
     from scrapy_rep.frontier.ledger import Entry, HostQueue, Ledger, Place, Where
 
 FULL_RECHECKS_PER_POP = 2
+MOST_ASKED_OF_HOST = 64
+"""Policies of a host that keeps no pace: few enough to hold up no others if one asks for a delay."""
 TOLD_ELSEWHERE = frozenset({ASKED, PACE, UNREACHABLE})
 """After these waits the log has no line that the host goes on."""
 AFTER_FAULT_SECONDS, FAULT = 5.0, "a look at it failed"
@@ -315,10 +317,8 @@ class Frontier:
 
     def _is_full(self, kind: str, name: str) -> bool:
         if kind == ASKED:
-            most = self._engine.most_of_a_slot
-            return self._asked_of[name] >= (
-                most if self._permits.keeper.asks_freely(name) else 1
-            )
+            is_free = self._permits.keeper.asks_freely(name)
+            return self._asked_of[name] >= (MOST_ASKED_OF_HOST if is_free else 1)
         try:
             return self._permits.is_full(kind, name)
         except Exception:  # noqa: BLE001 - the look at a queue will raise, and is told

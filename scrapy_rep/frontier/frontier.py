@@ -155,10 +155,10 @@ class Frontier:
         """Return a request of *queue*; ``None``: it waits, or comes again in its turn."""
         wait = self._permits.slot_left(queue)
         if wait == inf:
-            is_host = self._permits.is_full(HOST, queue.host)
-            self._wait_for(
-                queue, "full", (HOST, queue.host) if is_host else (SLOT, queue.slot)
-            )
+            if self._permits.is_full(HOST, queue.host):
+                self._wait_for(queue, HOST, queue.host)
+            else:
+                self._wait_for(queue, SLOT, queue.slot)
             return None
         place = self._next_place(queue)
         if place is None:
@@ -265,9 +265,9 @@ class Frontier:
         elif where == "unknown":
             self.unknown.append(queue)
 
-    def _wait_for(self, queue: HostQueue, where: Where, what: tuple[str, str]) -> None:
-        queue.where = where
-        self.full.setdefault(what, deque()).append(queue)
+    def _wait_for(self, queue: HostQueue, kind: str, name: str) -> None:
+        queue.where = "behind" if kind == ASKED else "full"
+        self.full.setdefault((kind, name), deque()).append(queue)
 
     def _make_due(self, queue: HostQueue) -> None:
         """Let *queue* be looked at again in its turn, once it has a free place."""
@@ -386,7 +386,7 @@ class Frontier:
         """
         host = queue.host
         if host and self._is_full(ASKED, host):
-            self._wait_for(queue, "behind", (ASKED, host))
+            self._wait_for(queue, ASKED, host)
         elif wait := self._permits.keeper.pace_left(host):
             self._park(queue, wait, PACE)
         else:

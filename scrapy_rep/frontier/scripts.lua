@@ -200,10 +200,9 @@ return 1
 -- Answers {ms}: yes, in so many ms; {ms, why}: not before that, or the key changes.
 local key, me, what, own, life, ms, is_known = KEYS[1], unpack(ARGV)
 local parking = key .. '\0parked'
-local parked = redis.call('PTTL', parking)
 local time = redis.call('TIME')
 local now = time[1] * 1000 + time[2] / 1000
-local value, left = redis.call('GET', key) or '', redis.call('PTTL', key)
+local value = redis.call('GET', key) or ''
 local state, whose, kept, due = string.match(value, '^(%a+) ?(%S*) ?(%S*) ?(%S*)$')
 local mine, wait = state == 'held' and whose == me, 0
 local delay = math.max(own + 0, is_known == '0' and tonumber(kept) or 0)
@@ -213,9 +212,11 @@ local function keep(state, whose, due)
   redis.call('SET', key, its, 'PX', its_life)
 end
 if what == 'book' then
+  local parked = redis.call('PTTL', parking)
   if parked > 0 then
     return {parked, 'parked'}
   elseif state == 'held' and not mine then
+    local left = redis.call('PTTL', key)
     if left < 0 then -- none of ours has written that
       redis.call('PEXPIRE', key, life)
       left = life + 0
@@ -239,7 +240,7 @@ elseif what == 'hold' and mine then
   redis.call('PEXPIRE', key, its_life)
 elseif what == 'over' and mine then
   keep('paced', string.format('%.3f', now - ms))
-elseif what == 'park' and parked < life + 0 then
+elseif what == 'park' and redis.call('PTTL', parking) < life + 0 then
   redis.call('SET', parking, '', 'PX', life)
 end
 return {wait}

@@ -269,9 +269,12 @@ class Fetcher:
 
     async def _download(self, request: Request, hop: _Hop) -> Response:
         host = self._keeper.host_of(request)
-        # What a middleware sends for another robots.txt must not wait for that one.
-        is_led = hop.origin != hop.first_origin and not on_any_way()
-        is_led = is_led and host != self._keeper.host_of(hop.page)
+        is_led = (
+            hop.origin != hop.first_origin
+            and host != self._keeper.host_of(hop.page)
+            # What a middleware sends for another robots.txt must not wait for that one.
+            and not on_any_way()
+        )
         async with self.bound.at_host(host if is_led else ""):
             if parked := self._keeper.parked_left(host):
                 self._keeper.check_wait(request, parked)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping
-from contextlib import asynccontextmanager, contextmanager
+from contextlib import asynccontextmanager, contextmanager, nullcontext
 from dataclasses import dataclass
 from functools import cached_property
 from math import inf
@@ -379,8 +379,7 @@ class FetchBound:
         places = self._hosts.get(host)
         if places is None:
             places = self._hosts[host] = DeferredSemaphore(self.engine.most_of_a_slot)
-        with self.idling():
-            await _place_of(places)
+        await _place_of(places, self.idling)
         try:
             yield
         finally:
@@ -440,10 +439,14 @@ class FetchBound:
         self.engine.wake()
 
 
-async def _place_of(places: DeferredSemaphore) -> None:
+async def _place_of(
+    places: DeferredSemaphore,
+    meanwhile: Callable[[], AbstractContextManager[None]] = nullcontext,
+) -> None:
     place = places.acquire()
     if not place.called:
-        await maybe_deferred_to_future(place)
+        with meanwhile():
+            await maybe_deferred_to_future(place)
         # As the crawl ends, hundreds give up at once: without asyncio each within the call of
         # the one before.
         await sleep(0)

@@ -371,7 +371,9 @@ def test_a_crawl_that_is_told_twice_to_end(tmp_path):
         process = begun(path, site)
         wait_for_hit(process, [site])
         time.sleep(0.3)
-        while process.poll() is None:  # two that come at once may count as one
+        deadline = time.monotonic() + 60
+        # Two that come at once may count as one.
+        while process.poll() is None and time.monotonic() < deadline:
             process.send_signal(signal.SIGINT)
             time.sleep(0.05)
         process.communicate(timeout=60)

@@ -241,10 +241,12 @@ def numbers(urls: list[str]) -> list[int]:
 def assert_each_in_one_place(frontier: Frontier) -> None:
     waiting = frontier.places
     for queue in waiting.queues():
+        full = [each for waiting in frontier.full.values() for each in waiting]
         where: dict[str, list[Any]] = {
             "due": [*frontier.due],
             "unknown": [*frontier.unknown],
-            "full": [each for waiting in frontier.full.values() for each in waiting],
+            "full": full,
+            "behind": full,
             "later": [each for at, _, each in frontier.later if at == each.due_at],
             "asked": [queue] * any(p.asked or p.filling for p in queue.places),
         }

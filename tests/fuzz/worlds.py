@@ -231,9 +231,9 @@ class World:
             if len(pages) > budget * self.spiders * len(self.ends):
                 yield f"{site.origin}: {len(pages)} requests were sent"
         is_one_pace = self.settings.get("REP_PACE_BY") == TOGETHER
-        if (
-            is_one_pace and self.how == "once" and "DOWNLOADER" not in self.settings
-        ):  # see docs/limits.rst
+        # With a downloader of the user's it may be: see docs/limits.rst.
+        is_kept = self.how == "once" and "DOWNLOADER" not in self.settings
+        if is_one_pace and is_kept:
             yield from self._too_close()
         if "REP_AUDIT_URI" in self.settings and "kill" not in self.ends:
             yield from self._unaudited()
